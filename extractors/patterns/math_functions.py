@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_pointer import LAYER_NORM
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.soft_capping import SOFT_CAPPED, capped
-from kb.analysis.facts import Facts
+from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -32,6 +32,42 @@ _TOGETHER = vary(
     ("v * tl.sigmoid(v)", "tl.fma(v, w, v)"),
     ("    tl.store", "    w = v + 1.0\n    tl.store"),
 )
+_CARRIED = (
+    POINTER
+    + """
+@triton.jit
+def weigh(x, out, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    tot = tl.zeros((T,), dtype=tl.float32)
+    for i in range(0, n, T):
+        tot = tl.fma(tot, 0.5, tl.load(x + i + at))
+    tl.store(out + at, tot)
+"""
+)
+_ROOT_BELOW = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, out, n, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    root = tl.sqrt(tl.sum(v * v, axis=0) / n + 1e-6)
+    tl.store(out + row * n + at, v / root, mask=at < n)
+"""
+)
+_ROOT_BELOW_TILE = (
+    TILE
+    + """
+@ct.kernel
+def norm(x, out, N: Int, T: Int):
+    row = ct.bid(0)
+    v = ct.astype(ct.load(x, index=(row, 0), shape=(1, T)), ct.float32)
+    root = ct.sqrt(ct.sum(v * v, axis=1, keepdims=True) / N + 1e-6)
+    ct.store(out, index=(row, 0), tile=ct.astype(v / root, out.dtype))
+"""
+)
+_BY_ROOT = "divided by a root"
 _NAMES = {
     OpKind.RSQRT: "rsqrt", OpKind.SIGMOID: "sigmoid", OpKind.TANH: "tanh", OpKind.ERF: "erf",
     OpKind.LOG: "log", OpKind.SIN: "sine", OpKind.COS: "cosine", OpKind.POW: "power",
@@ -45,6 +81,8 @@ _FAST = """__global__ void turn(const float* x, float* out, float base) {
     out[at] = s + c;
 }
 """
+_FORMS = 16
+"""Forms of a root that are looked at."""
 _FAST_NAMES = {OpKind.POW: "power", OpKind.SIN: "sine", OpKind.COS: "cosine"}
 
 
@@ -58,9 +96,10 @@ _INVERSE = """__global__ void invert(const float* x, float* out) {
 
 
 class MathFunctions(Pattern):
-    """A reciprocal root, in one step or by a division, a logistic or hyperbolic function, or a
-    product and a sum in one rounding, that reaches what is stored; a natural logarithm without a
-    softmax of products, a power or an angle function, approximate where it says so."""
+    """A reciprocal root, in one step or by a division, elements divided by a root, a logistic or
+    hyperbolic function, or a product and a sum in one rounding, that reaches what is stored; a
+    natural logarithm without a softmax of products, a power or an angle function, approximate
+    where it says so."""
 
     name = "transcendental-function-as-one-operation"
     axis = "math_approximation"
@@ -77,6 +116,11 @@ class MathFunctions(Pattern):
         Case(_TOGETHER, "explicit fma"),
         Case(vary(_GATE, ("v * tl.sigmoid(v)", "tl.log(v)")), "log"),
         Case(vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")), "sine"),
+        Case(_ROOT_BELOW, _BY_ROOT),
+        Case(_ROOT_BELOW_TILE, _BY_ROOT),
+        Case(
+            vary(LAYER_NORM_THREADS, ("rsqrtf(", "sqrtf("), ("c * r", "c / r")), _BY_ROOT
+        ),
     )
     near_misses = (
         NearMiss(SOFT_CAPPED, why="a cap of scores is told as such"),
@@ -85,6 +129,17 @@ class MathFunctions(Pattern):
             why="the root multiplies, nothing is divided",
             value="1/sqrt",
         ),
+        NearMiss(
+            vary(_ROOT_BELOW, ("v / root", "v / (root + 1e-6)")),
+            why="elements are divided by more than a root",
+            value=_BY_ROOT,
+        ),
+        NearMiss(
+            vary(_ROOT_BELOW_TILE, ("v / root", "v * (1.0 / root)")),
+            why="the inverse is taken once",
+            value=_BY_ROOT,
+        ),
+        NearMiss(_CARRIED, why="a sum that a loop carries is scaled: part of its softmax"),
         NearMiss(
             vary(_TOGETHER, ("tl.fma(v, w, v)", "v * w + v")), why="left to the compiler to join"
         ),
@@ -124,9 +179,7 @@ class MathFunctions(Pattern):
         together = [n for n in facts.graph.of(OpKind.FMA) if self._multiplies(facts, n)]
         if together:
             yield self.decide(facts, "explicit fma", together)
-        roots = [n for n in facts.graph.of(OpKind.SQRT) if self._divides(facts, n)]
-        if roots:
-            yield self.decide(facts, "1/sqrt", roots)
+        yield from self._roots(facts)
         inverse = [n for n in facts.graph.of(OpKind.DIV) if self._inverse(facts, n)]
         if inverse:
             yield self.decide(facts, "approximate reciprocal", inverse)
@@ -136,6 +189,19 @@ class MathFunctions(Pattern):
                 name for kind, name in _FAST_NAMES.items() if any(n.kind == kind for n in fast)
             ]
             yield self.decide(facts, f"fast {', '.join(names)}", fast)
+
+    def _roots(self, facts: Facts) -> Iterable[Decision]:
+        """Roots that divide: one, so that elements are multiplied, or elements themselves."""
+        over = {n: self._divided(facts, n) for n in facts.graph.of(OpKind.SQRT)}
+        ones = {
+            root: [n for n in quotients if facts.number(n.op.inputs[0]) == 1]
+            for root, quotients in over.items()
+        }
+        if any(ones.values()):
+            yield self.decide(facts, "1/sqrt", [root for root, n in ones.items() if n])
+        elements = [n for r, ns in over.items() if ns and not ones[r] for n in (r, *ns)]
+        if elements:
+            yield self.decide(facts, _BY_ROOT, elements)
 
     def _inverse(self, facts: Facts, node: Node) -> bool:
         """An instruction of a thread for one over a number, which has no exact form; the sum of
@@ -148,13 +214,17 @@ class MathFunctions(Pattern):
     def _multiplies(self, facts: Facts, node: Node) -> bool:
         """A product and a sum of tiles in one rounding, which the program asks for by name."""
         wide = facts.types.shape(node.result) and not facts.of_threads
-        return bool(wide) and any(facts.graph.rests_on(s.value, node) for s in facts.stores)
+        carried = any(c.next == node.result for loop in facts.loops for c in loop.carried)
+        stored = any(facts.graph.rests_on(s.value, node) for s in facts.stores)
+        return bool(wide) and not carried and stored
 
-    def _divides(self, facts: Facts, root: Node) -> bool:
-        """True for a root that one is divided by on the way to a store."""
-        return any(
-            user.op.kind == OpKind.DIV
-            and facts.values.literal(facts.graph.core(user.op.inputs[0])) == 1
-            and any(facts.graph.rests_on(store.value, user) for store in facts.stores)
-            for user in facts.graph.users(root.result)
-        )
+    def _divided(self, facts: Facts, root: Node) -> list[Node]:
+        """Where a root, as it is, divides what reaches a store."""
+        found, forms = list[Node](), [root.result]
+        for value in forms:
+            for user in facts.graph.users(value):
+                if user.op.kind in HELD and len(user.op.results) == 1 and len(forms) < _FORMS:
+                    forms.append(user.result)
+                elif user.op.kind == OpKind.DIV and value == user.op.inputs[1]:
+                    found.append(user)
+        return [n for n in found if any(facts.graph.rests_on(s.value, n) for s in facts.stores)]
