@@ -130,6 +130,17 @@ _LEFT_OVER = """__global__ void softmax(const float* x, float* out, int n) {
     out[blockIdx.x * blockDim.x + threadIdx.x] = top + logf(sum);
 }
 """
+_SINK_BESIDE = vary(
+    FLASH_POINTER,
+    ("out, rate,", "out, sinks, rate,"),
+    (
+        "    acc = acc / tot[:, None]",
+        "    whole = top + tl.log2(tot)\n    sink = tl.load(sinks + head)\n"
+        "    acc = acc * (tl.exp2(top) / (tl.exp2(whole) + tl.exp2(sink)))[:, None]",
+    ),
+)
+_POWERS = frozenset({OpKind.EXP, OpKind.EXP2})
+_LOGARITHMS = (OpKind.LOG, OpKind.LOG2)
 
 
 class AttentionSink(Pattern):
@@ -148,6 +159,7 @@ class AttentionSink(Pattern):
         Case(_SINK_MERGED, "sink in the denominator of the merge"),
         Case(_SINK_LAST, "sink in the denominator after the loop"),
         Case(_SINK_RAISED, "sink in the maximum and the denominator after the loop"),
+        Case(_SINK_BESIDE, "sink in the denominator after the loop"),
         Case(_SINK_LAST_THREADS, "sink in the denominator after the loop"),
     )
     near_misses = (
@@ -162,6 +174,14 @@ class AttentionSink(Pattern):
         NearMiss(
             vary(_SINK_LAST, ("tot = tot + ct.exp2(sink - top)", "tot = tot + sink")),
             why="the loaded number is added as it is",
+        ),
+        NearMiss(
+            vary(_SINK_BESIDE, ("tl.exp2(sink)", "sink")),
+            why="the loaded number is added as it is",
+        ),
+        NearMiss(
+            vary(_SINK_BESIDE, ("(tl.exp2(whole) + ", "(tl.exp2(sink) + ")),
+            why="what the loop summed is no part of it",
         ),
         NearMiss(
             vary(_SINK_RAISED, ("tl.exp2(sink - top)", "tl.exp2(-top)")),
@@ -201,6 +221,7 @@ class AttentionSink(Pattern):
                     yield self.decide(facts, value, [*loaded, *later])
                     return
         yield from self._after(facts)
+        yield from self._beside(facts)
 
     def _after(self, facts: Facts) -> Iterable[Decision]:
         """Exponentials of a loaded number below the maximum that a loop found, perhaps raised to
@@ -228,6 +249,21 @@ class AttentionSink(Pattern):
                 where = "maximum and the denominator" if raised else "denominator"
                 value = f"sink in the {where} after the loop"
                 yield self.decide(facts, value, [*raised, e.node, *added])
+                return
+
+    def _beside(self, facts: Facts) -> Iterable[Decision]:
+        """The exponential of a loaded number, added to that of the logarithm of the sum and the
+        maximum that a loop found."""
+        maxima = [c.result for loop in facts.loops for c in loop.of(Role.RUNNING_MAXIMUM)]
+        for node in facts.graph.of(OpKind.ADD) if maxima else ():
+            sides = [facts.graph.producer(facts.graph.core(v)) for v in node.op.inputs[:2]]
+            raised = [n for n in sides if n is not None and n.op.kind in _POWERS and not n.loops]
+            inputs = [n.op.inputs[0] for n in raised]
+            sinks_ = [v for v in inputs if facts.held_loads(v)]
+            sums = [v for v in inputs if facts.graph.roots(v, *_LOGARITHMS)]
+            whole = [v for v in sums if any(leads(facts.graph, v, top) for top in maxima)]
+            if len(raised) == 2 and sinks_ and whole:
+                yield self.decide(facts, "sink in the denominator after the loop", [*raised, node])
                 return
 
     def _walked(self, facts: Facts) -> set[str | None]:

@@ -14,6 +14,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.soft_capping import SOFT_CAPPED, capped
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import Node
+from kb.analysis.loops import Role
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -214,7 +215,9 @@ class MathFunctions(Pattern):
     def _multiplies(self, facts: Facts, node: Node) -> bool:
         """A product and a sum of tiles in one rounding, which the program asks for by name."""
         wide = facts.types.shape(node.result) and not facts.of_threads
-        carried = any(c.next == node.result for loop in facts.loops for c in loop.carried)
+        sums = [c for loop in facts.loops for c in loop.of(Role.RUNNING_SUM, Role.SUM)]
+        taken = {facts.graph.core(v) for v in node.op.inputs}
+        carried = any(facts.graph.core(c.argument) in taken for c in sums)
         stored = any(facts.graph.rests_on(s.value, node) for s in facts.stores)
         return bool(wide) and not carried and stored
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, vary
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_norms_threads import (
     ADDED_THREADS,
     LENGTHS_THREADS,
@@ -64,6 +64,32 @@ def norm(x, out, n, eps, T: tl.constexpr):
 """
 )
 
+_UNIT_BACK = (
+    POINTER
+    + """
+@triton.jit
+def back(x, r, gy, gx, n, R: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0) * R + tl.arange(0, R)
+    at = row[:, None] * n + tl.arange(0, T)[None, :]
+    by = tl.load(r + row)[:, None]
+    y = tl.load(x + at) * by
+    g = tl.load(gy + at)
+    tl.store(gx + at, by * (g - y * tl.sum(g * y, axis=1)[:, None]))
+"""
+)
+_UNIT_BACK_TILE = (
+    TILE
+    + """
+@ct.kernel
+def back(x, r, gy, gx, R: Int, T: Int):
+    row = ct.bid(0)
+    by = ct.load(r, index=(row, 0), shape=(R, 1))
+    y = ct.load(x, index=(row, 0), shape=(R, T)) * by
+    g = ct.load(gy, index=(row, 0), shape=(R, T))
+    ct.store(gx, index=(row, 0), tile=by * (g - y * ct.sum(g * y, axis=1, keepdims=True)))
+"""
+)
+
 _FORMS = 16
 """Forms of a root that are looked at."""
 
@@ -87,6 +113,8 @@ class NormKind(Pattern):
         Case(NORM_BACKWARD_POINTER, "RMSNorm"),
         Case(NORM_BACKWARD_LOCKED, "LayerNorm"),
         Case(_HELD_CENTRE, "LayerNorm"),
+        Case(_UNIT_BACK, "L2"),
+        Case(_UNIT_BACK_TILE, "L2"),
         Case(vary(ROW_NORM, ("keepdims=False) / N + eps", "keepdims=False) + eps")), "L2"),
     )
     near_misses = (
@@ -109,6 +137,16 @@ class NormKind(Pattern):
                 ("wdy, axis=1) / N", "wdy, axis=1)"),
             ),
             why="a sum, no mean: the backward of a division by the length of a vector",
+            value="RMSNorm",
+        ),
+        NearMiss(
+            vary(_UNIT_BACK, ("y * tl.sum(g * y, axis=1)[:, None]", "g * tl.sum(g * y, axis=1)[:, None]")),
+            why="what is taken away is no part of the row",
+        ),
+        NearMiss(
+            vary(_UNIT_BACK, ("tl.sum(g * y, axis=1)", "(tl.sum(g * y, axis=1) / n)")),
+            why="the sum is divided by the extent",
+            value="L2",
         ),
         NearMiss(ROW_NORM, why="the sum is divided by the extent", value="L2"),
         NearMiss(
@@ -131,6 +169,24 @@ class NormKind(Pattern):
         if where and (means := self._means(facts)):
             value = "LayerNorm" if centres else "RMSNorm"
             yield self.decide(facts, value, [*where, *centres, *means])
+        elif where and not centres and (taken := self._projected(facts)):
+            yield self.decide(facts, "L2", [*where, *taken])
+
+    def _projected(self, facts: Facts) -> list[Node]:
+        """A gradient less the row times the sum of their products, which nothing divides: the
+        gradient of a row divided by its length."""
+        found = []
+        for node in facts.graph.of(OpKind.SUB):
+            over, under = node.op.inputs[:2]
+            sums = facts.graph.roots(under, OpKind.REDUCE_SUM)
+            first = {a.array for a in facts.feeding(over)}
+            for total in sums if not facts.graph.roots(over, *REDUCTIONS) else ():
+                taken = {a.array for a in facts.feeding(total.op.inputs[0])}
+                factors = facts.graph.upstream(under, lambda n: n.op.kind in REDUCTIONS)
+                again = {a.array for n in factors if (a := facts.access(n)) is not None}
+                if taken & first and (taken & again) - first:
+                    found += [total, node]
+        return list(dict.fromkeys(found))
 
     def _kind(self, facts: Facts, norm: Normalisation) -> str:
         if norm.centres:

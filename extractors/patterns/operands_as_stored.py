@@ -35,6 +35,11 @@ _FLAGGED = vary(
     ("TK: tl.constexpr", "TK: tl.constexpr, WIDE: tl.constexpr"),
     ("        acc +=", "        if WIDE:\n            x = x.to(tl.float32)\n        acc +="),
 )
+_WIDE_SCORES = vary(
+    ATTENTION_POINTER,
+    ("tl.dot(q, tl.trans(k))", "tl.dot(q.to(tl.float32), tl.trans(k.to(tl.float32)))"),
+    ("tl.dot(p.to(v.dtype), v, acc)", "acc + tl.dot(p, v.to(tl.float32))"),
+)
 _NAMED = vary(PRODUCT_POINTER, ("tl.dot(x, y)", 'tl.dot(x, y, input_precision="tf32x3")'))
 
 
@@ -52,8 +57,13 @@ class OperandsAsStored(Pattern):
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, (y * 2.0).to(x.dtype))")), _ROUNDED),
         Case(_WIDENED, _WIDE),
         Case(_FLAGGED, _EITHER),
+        Case(_WIDE_SCORES, _WIDE),
     )
     near_misses = (
+        NearMiss(
+            vary(_WIDE_SCORES, ("tl.dot(p, v.to(tl.float32))", "tl.dot(p.to(v.dtype), v)")),
+            why="only the scores are products of 32-bit floats",
+        ),
         NearMiss(
             vary(PRODUCT, ("ct.mma(x, y, acc)", "ct.mma(ct.astype(x, ct.float32), y, acc)")),
             why="the other operand may be narrower",
@@ -71,9 +81,13 @@ class OperandsAsStored(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.of_threads or facts.score_products or not facts.contractions:
+        if facts.of_threads or not facts.contractions:
             return
         if any(True for other in (Tf32Operands(), NarrowOperands()) for _ in other.find(facts)):
+            return
+        if facts.score_products:
+            if wide := self._all_widened(facts):
+                yield self.decide(facts, _WIDE, wide)
             return
         rounded = [
             n
@@ -104,6 +118,11 @@ class OperandsAsStored(Pattern):
         casts = [n for n in made if n is not None and n.op.kind in CASTS]
         wide = all(one is not None and facts.types.dtype(one) == "f32" for one in sides)
         return [product, *casts] if wide and casts else []
+
+    def _all_widened(self, facts: Facts) -> list[Node]:
+        """Products of scores and of weights with all operands in 32 bits, each with a cast."""
+        wide = [self._widened(facts, p) for p in facts.contractions]
+        return [n for nodes in wide for n in nodes] if all(wide) else []
 
     def _either(self, facts: Facts, product: Node) -> list[Node]:
         """A product of loaded tiles, with the casts of some on one side of a branch."""

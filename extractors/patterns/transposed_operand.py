@@ -21,7 +21,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, TURNS, Node
 from kb.analysis.specialise import branches
-from kb.analysis.symbolic import AtomKind, Expr, nested
+from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -74,6 +74,15 @@ _PAGED = vary(
     ("cols[None, :] * tn + lane[:, None]", "tl.load(table + cols)[None, :] * tn + lane[:, None]"),
     ("def attend(", "def attend(table, "),
 )
+_CHOSEN = vary(
+    FLASH_POINTER,
+    (
+        "cols[None, :] * tn + lane[:, None]",
+        "tl.where(ids >= 0, ids, 0)[None, :] * tn + lane[:, None] * tb",
+    ),
+    ("        k = tl.load(", "        ids = tl.load(table + cols)\n        k = tl.load("),
+    ("def attend(", "def attend(table, "),
+)
 
 
 class TransposedOperand(Pattern):
@@ -89,6 +98,7 @@ class TransposedOperand(Pattern):
         Case(FLASH_POINTER, ADDRESSED),
         Case(_STRIDED, ADDRESSED),
         Case(_PAGED, ADDRESSED),
+        Case(_CHOSEN, ADDRESSED),
         Case(_SQUARED, _RESULT),
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(tl.trans(x * 2), y)")), _RESULT),
         Case(FLASH_STAGED, ADDRESSED),
@@ -280,7 +290,8 @@ def _swapped(facts: Facts, access: Access) -> bool:
 
 
 def _fetched(facts: Facts, access: Access) -> bool:
-    """True when the row lane counts single elements and each column is found by a loaded number."""
+    """True when the row lane counts elements of a row and each column is found by a loaded number,
+    perhaps one that is put in the place of an invalid one."""
     if access.mode is not Mode.POINTER or len(facts.types.shape(access.value)) != 2:
         return False
     lanes = [(a.value, f) for f, _ in access.index[0].terms for a in f if a.kind is AtomKind.LANE]
@@ -288,11 +299,19 @@ def _fetched(facts: Facts, access: Access) -> bool:
         a
         for factors, _ in access.index[0].terms
         for a in factors
-        if a.kind is AtomKind.LOADED and len(factors) > 1
+        if (a.kind is AtomKind.LOADED or _replaced(a)) and len(factors) > 1
     ]
-    return [(at, len(f)) for at, f in lanes] == [("-2", 1)] and any(
+    return [at for at, _ in lanes] == ["-2"] and any(
         len(facts.types.shape(a.value)) == 1 for a in places
     )
+
+
+def _replaced(place: Atom) -> bool:
+    """A loaded number or, where it is invalid, a constant."""
+    loaded = [any(a.kind is AtomKind.LOADED for a in e.top()) for e in place.args]
+    plain = [e.constant is not None for e in place.args]
+    both = any(loaded) and all(a or b for a, b in zip(loaded, plain, strict=True))
+    return place.kind is AtomKind.CHOICE and both
 
 
 def _steps(access: Access) -> tuple[Expr | None, Expr | None]:
