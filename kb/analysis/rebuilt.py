@@ -9,7 +9,7 @@ from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
-from kb.analysis.symbolic import Atom, AtomKind, Expr, mul
+from kb.analysis.symbolic import AtomKind, Expr, mul
 from kb.ops import REDUCTIONS, OpKind
 
 _FACTORS = VIEWS | CASTS | {OpKind.MUL}
@@ -236,15 +236,10 @@ def _scope(facts: Facts, wide: str, stat: list[Access]) -> bool:
         for atom in (e.atoms() if grouped else e.top())
         if atom.kind in ("induction", "block")
     }
-    if own or not stat[0].index or any(e.top() != _opaque(e) for e in stat[0].index):
+    if own or any(a.kind is not AtomKind.OPAQUE for e in stat[0].index for a in e.top()):
         return bool(own) and any(own & {a.text for e in index for a in e.atoms()} for index in rows)
     blocks = _blocks(facts, stat[0])
     return any(blocks & _blocks(facts, a) for a in facts.feeding(wide))
-
-
-def _opaque(index: Expr) -> tuple[Atom, ...]:
-    """What of an index is computed in a way that is not followed."""
-    return tuple(a for a in index.top() if a.kind is AtomKind.OPAQUE)
 
 
 def _blocks(facts: Facts, access: Access) -> set[Node]:
