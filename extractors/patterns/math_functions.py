@@ -119,9 +119,7 @@ class MathFunctions(Pattern):
         Case(vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")), "sine"),
         Case(_ROOT_BELOW, _BY_ROOT),
         Case(_ROOT_BELOW_TILE, _BY_ROOT),
-        Case(
-            vary(LAYER_NORM_THREADS, ("rsqrtf(", "sqrtf("), ("c * r", "c / r")), _BY_ROOT
-        ),
+        Case(vary(LAYER_NORM_THREADS, ("rsqrtf(", "sqrtf("), ("c * r", "c / r")), _BY_ROOT),
     )
     near_misses = (
         NearMiss(SOFT_CAPPED, why="a cap of scores is told as such"),

@@ -140,7 +140,10 @@ class NormKind(Pattern):
             value="RMSNorm",
         ),
         NearMiss(
-            vary(_UNIT_BACK, ("y * tl.sum(g * y, axis=1)[:, None]", "g * tl.sum(g * y, axis=1)[:, None]")),
+            vary(
+                _UNIT_BACK,
+                ("- y * tl.sum(", "- g * tl.sum("),
+            ),
             why="what is taken away is no part of the row",
         ),
         NearMiss(

@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import COPY, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
+from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import ParameterKind
@@ -98,7 +99,8 @@ class ProblemExtents(Pattern):
         if not places and not fixed:
             return
         fixed += [n.lines for n in facts.graph.of(OpKind.ASSUME)]
-        fixed += [n.lines for n in _chosen(facts)]
+        kept = _chosen(facts) if facts.of_threads else [b.node for b in branches(facts)]
+        fixed += [n.lines for n in kept]
         value = next((v for v in _FIRST if v in places), "constexpr")
         everywhere = [place for found in places.values() for place in found]
         named = ", ".join(sorted(names.get(value, ()))) or None
@@ -139,7 +141,7 @@ def _chosen(facts: Facts) -> list[Node]:
     parameters of the template are."""
     entry = facts.kernel.entry
     found = []
-    for branch in facts.threads.of(OpKind.IF) if facts.of_threads else ():
+    for branch in facts.threads.of(OpKind.IF):
         span = branch.op.span
         if span.call or span.path != entry.span.path or span.end_line <= span.line:
             continue  # what a header of another file asks stands in one line
