@@ -65,6 +65,11 @@ _LAUNCH = "(blocks,), piece, (x, parts, 1024))"
 _SORTED = ("    piece[(blocks,)](x,", "    y = torch.sort(x).values\n    piece[(blocks,)](y,")
 _SORTED_TILE = ("    ct.launch(", "    x = x.cumsum(0)\n    ct.launch(")
 _PRODUCT = ("    piece[(blocks,)](x,", "    y = (x @ x.t()) * 2\n    piece[(blocks,)](y,")
+_TIMES = (
+    "    piece[(blocks,)](x,",
+    "    x = x.view(-1).contiguous()\n    x = x * 2.0\n    piece[(blocks,)](x,",
+)
+_TIMES_TILE = ("    ct.launch(", "    x = x.contiguous()\n    x = x * 2.0\n    ct.launch(")
 _LENGTH = ("    piece[(blocks,)](x,", "    n = x.sum().item()\n    piece[(blocks,)](x,")
 _BIASED = ("return parts.sum()", "out = parts.view(-1)\n    return out + x[0]")
 _VIEWED = ("return parts.sum()", "return parts.view(-1)")
@@ -104,6 +109,8 @@ CASES = (
     HostCase(PREPARED, vary(SUMMED, _SORTED)),
     HostCase(PREPARED, vary(SUMMED_TILE, _SORTED_TILE)),
     HostCase(PREPARED, vary(SUMMED, _PRODUCT)),
+    HostCase(PREPARED, vary(SUMMED, _TIMES)),
+    HostCase(PREPARED, vary(SUMMED_TILE, _TIMES_TILE)),
     HostCase(FINISHED, vary(SUMMED, _BIASED)),
     HostCase(FINISHED, vary(SUMMED_TILE, _BIASED_TILE)),
 )
@@ -128,6 +135,16 @@ MISSES = (
     HostMiss(HANDED_ON, vary(STAGED, (_FIRST, _EITHER)), "one of two kernels is launched"),
     HostMiss(
         HANDED_ON, vary(STAGED, ("join[(1,)](parts", "join[(1,)](x")), "an input, given to both"
+    ),
+    HostMiss(
+        PREPARED,
+        vary(SUMMED, (_TIMES[0], _TIMES[1].replace("x = x.view(-1).contiguous()", "n = n + 1"))),
+        "nothing says that it is an array",
+    ),
+    HostMiss(
+        PREPARED,
+        vary(SUMMED_TILE, (_TIMES_TILE[0], _TIMES_TILE[1].replace("x = x * 2.0", "y = x * 2.0"))),
+        "what is computed is not given to the kernel",
     ),
     HostMiss(RECIPROCAL, SUMMED, "nothing is divided"),
     HostMiss(

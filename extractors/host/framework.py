@@ -80,8 +80,19 @@ def _makers(material: Material, value: ast.expr, steps: int) -> Iterator[ast.AST
             for one in assigned or passed:
                 if one is not value and (one in passed or not _is_name(one, node.id)):
                     yield from _makers(material, one, steps - 1)
-        elif _works(node, _WORK):
+        elif _works(node, _WORK) or (isinstance(node, ast.BinOp) and _of_array(material, node)):
             yield node
+
+
+def _of_array(material: Material, made: ast.BinOp) -> bool:
+    """Arithmetic on what is surely an array: a statement above asks for another view of it, or for
+    its elements side by side."""
+    for name in (node for node in (made.left, made.right) if isinstance(node, ast.Name)):
+        assigned = material.origins.sources(name)[0] if material.origins is not None else []
+        for call in (one for one in assigned if isinstance(one, ast.Call)):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in VIEWS | {"contiguous"}:
+                return True
+    return False
 
 
 def _is_name(value: ast.expr, name: str) -> bool:
