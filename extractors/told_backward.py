@@ -4,11 +4,13 @@ the host tells the passes, the program what is computed."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts
 from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.passes import AHEAD, APART, HANDED_ON, PASSES
+from extractors.host.saved import INPUTS, SAVED
 from extractors.patterns.loss_with_gradient import BOTH, LossWithGradient
 from extractors.patterns.recompute_from_statistics import RecomputeFromStatistics
 from kb.analysis.composed_steps import gates, softmax_gradients
@@ -70,6 +72,28 @@ def gradient_alone(detection: Detection, host: HostFacts) -> Iterator[Decision]:
         )  # fmt: skip
 
 
+def with_saved(
+    program: Sequence[Decision], host: Sequence[Decision], detection: Detection
+) -> tuple[list[Decision], list[Decision]]:
+    """What a program computes again or reads back, with the lines that save it; and, where it
+    tells nothing of that and takes functions of what it loads, that the inputs alone are saved."""
+    name, axis = RecomputeFromStatistics.name, RecomputeFromStatistics.axis
+    kept = [d for d in host if d.pattern == SAVED]
+    saving = {one for d in kept for one in d.lines}
+    told = [
+        replace(d, lines=tuple(sorted({*d.lines, *saving})))
+        if d.pattern == name and d.file is None
+        else d
+        for d in program
+    ]
+    facts = detection.facts
+    plain = not facts.contractions and not any(d.axis == axis for d in program)
+    alone = plain and bool(facts.graph.of(*_FUNCTIONS))
+    rest = [d for d in host if d.pattern != SAVED or (alone and d.value == INPUTS)]
+    return told, rest
+
+
+_FUNCTIONS = (OpKind.EXP, OpKind.EXP2, OpKind.SIGMOID, OpKind.TANH, OpKind.ERF, OpKind.LOG)
 _CUT = "kernel_boundaries"
 _BESIDE = (HANDED_ON, PREPARED, FINISHED)
 """What may be told beside the pass that a kernel is of."""

@@ -18,7 +18,7 @@ from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
 from extractors.told_apart import kept_apart
-from extractors.told_backward import computed_again, gradient_alone, loss_beside
+from extractors.told_backward import computed_again, gradient_alone, loss_beside, with_saved
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import FLAGGED, with_branches, with_rules
@@ -123,6 +123,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]
     program = [_strided(d, rest, facts) for d in program]
     program = [*with_host_casts(program, detection, facts)]
+    program, rest = with_saved(program, rest, detection)
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]
     program = [*program, *kept_apart(detection, facts, [*program, *rest])]
     rest = [_relied(d, relied) for d in rest]

@@ -31,14 +31,14 @@ def gradient_ahead(material: Material) -> Iterator[Decision]:
     runs no kernel and does nothing but multiply."""
     found: dict[str, set[Lines]] = {}
     for forward, backward in differentiable(material.tree) if material.launches else ():
-        saved = {name for call in _saving(forward) for name in _names(call)}
+        saved = {name for call in saving(forward) for name in names_in(call)}
         helpers = list(_scaling(material, backward)) if saved else []
         for launch in material.sites() if helpers else ():
             for position, (name, constant) in enumerate(material.signature.params):
                 given = None if constant else given_name(material, launch, name, position)
                 if given is not None and _is_saved(material, launch, given.id, forward, saved):
                     lines = found.setdefault(name, {launch.lines})
-                    lines |= {lines_of(call) for call in _saving(forward)}
+                    lines |= {lines_of(call) for call in saving(forward)}
                     lines |= {lines_of(one) for helper in helpers for one in _products(helper)}
     for name, lines in found.items():
         yield Decision(
@@ -51,7 +51,7 @@ def gradient_ahead(material: Material) -> Iterator[Decision]:
         )
 
 
-def _saving(forward: ast.FunctionDef) -> list[ast.Call]:
+def saving(forward: ast.FunctionDef) -> list[ast.Call]:
     return [
         node
         for node in each(forward, ast.Call)
@@ -59,7 +59,7 @@ def _saving(forward: ast.FunctionDef) -> list[ast.Call]:
     ]
 
 
-def _names(node: ast.AST) -> set[str]:
+def names_in(node: ast.AST) -> set[str]:
     return {one.id for one in each(node, ast.Name)}
 
 

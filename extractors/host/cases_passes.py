@@ -16,6 +16,7 @@ from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.passes import HANDED_ON, LATER, LEFT, PASSES, TAKEN
 from extractors.host.reciprocals import RECIPROCAL
 from extractors.host.samples import HostCase, HostMiss, vary
+from extractors.host.saved import INPUTS, READ, SAVED
 
 _BACK = "    @staticmethod\n    def backward(ctx, g):\n        return host(g)\n"
 _BOTH = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return host(x)\n")
@@ -54,6 +55,19 @@ _LATER_TILE = vary(
     ("ahead[(4,)](x, out, x.numel())", f"ct.launch({_ON}, ahead, (x, out, x.numel()))"),
     ("back[(4,)](g, out, g.numel())", f"ct.launch({_ON}, back, (g, out, g.numel()))"),
 )
+_SAVING = (
+    "        return out\n\n    @staticmethod\n    def backward(ctx, g):\n",
+    "        ctx.save_for_backward(x)\n        return out\n\n    @staticmethod\n"
+    "    def backward(ctx, g):\n        (x,) = ctx.saved_tensors\n",
+)
+_SAVED = vary(_LATER, _SAVING)
+_SAVED_TILE = vary(_LATER_TILE, _SAVING)
+_TURNED = (
+    ("ahead[(4,)](", "none[(4,)]("),
+    ("back[(4,)](", "ahead[(4,)]("),
+    ("none[(4,)](", "back[(4,)]("),
+)
+_TURNED_TILE = (("ahead, (x", "none, (x"), ("back, (g", "ahead, (g"), ("none, (x", "back, (x"))
 _SHARED = "backward by the same kernel"
 _APART = "separate backward kernel"
 _FIRST = "piece[(blocks,)](x, parts, n, 1024)\n    join[(1,)](parts"
@@ -90,6 +104,10 @@ CASES = (
     HostCase(PASSES, vary(GRADIENT_TILE, _OWN), _APART),
     HostCase(PASSES, _LATER, LATER),
     HostCase(PASSES, _LATER_TILE, LATER),
+    HostCase(SAVED, _SAVED, INPUTS),
+    HostCase(SAVED, _SAVED_TILE, INPUTS),
+    HostCase(SAVED, vary(_SAVED, *_TURNED), READ),
+    HostCase(SAVED, vary(_SAVED_TILE, *_TURNED_TILE), READ),
     HostCase(HANDED_ON, STAGED, TAKEN),
     HostCase(HANDED_ON, STAGED_TILE, TAKEN),
     HostCase(
@@ -130,6 +148,17 @@ MISSES = (
         vary(_LATER_TILE, (f"        ct.launch({_ON}, back, (g, out, g.numel()))\n", "")),
         "no kernel in the backward pass",
     ),
+    HostMiss(SAVED, _LATER, "nothing is saved"),
+    HostMiss(SAVED, _LATER_TILE, "nothing is saved"),
+    HostMiss(
+        SAVED, vary(_SAVED, ("backward(x)", "backward(x, out)")), "what the kernel makes, too"
+    ),
+    HostMiss(
+        SAVED,
+        vary(_SAVED_TILE, ("        out = torch.empty_like(x)", "        out = x = x.exp()")),
+        "a parameter with another content",
+    ),
+    HostMiss(SAVED, vary(_SAVED, ("back[(4,)](", "ahead[(4,)](")), "one kernel for both passes"),
     HostMiss(HANDED_ON, SUMMED, "one kernel"),
     HostMiss(HANDED_ON, SUMMED_TILE, "one kernel"),
     HostMiss(HANDED_ON, vary(STAGED, (_FIRST, _EITHER)), "one of two kernels is launched"),

@@ -48,6 +48,7 @@ from extractors.host.pipeline import through_functions
 from extractors.host.reciprocals import reciprocals
 from extractors.host.render import leaves
 from extractors.host.rounding import padded, rounded, rounded_anywhere
+from extractors.host.saved import saved
 from extractors.host.stand_ins import stand_ins
 from extractors.host.through import chosen_objects, entries, written
 from extractors.host.tuning import effective_axes, first_picks, tuning_of
@@ -68,7 +69,7 @@ _OF_ALL_LAUNCHES = (
     optional, stand_ins, closed_form, compiled_in, chosen_kernel, device_branches,
     shared_buffers, demanded_layout, compacted, turned_over, guarded, marked, by_strides, summed,
     stages, boundaries, through_functions, gradient_ahead, host_padded, coupled, by_backend,
-    reciprocals, arithmetic,
+    reciprocals, arithmetic, saved,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
 

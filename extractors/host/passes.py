@@ -42,7 +42,7 @@ def _passes(material: Material) -> list[Decision]:
     apart: set[Lines] = set()
     told: dict[str, None] = {}
     for forward, backward in differentiable(material.tree) if material.launches else ():
-        ahead, back = _ways(material, forward), _ways(material, backward)
+        ahead, back = ways(material, forward), ways(material, backward)
         if back and ahead:
             again = not any(_flows_back(backward, c) for c in _calls_at(backward, back))
             shared |= set() if again else ahead | back
@@ -81,7 +81,7 @@ def _later(material: Material) -> Iterator[Decision]:
     routes = routes_of(material.tree, material.kernels)
     for forward, backward in differentiable(material.tree) if material.launches else ():
         back = routes.of([backward]) - routes.of([forward])
-        ahead = _ways(material, forward) if back and not routes.of([backward]) - back else set()
+        ahead = ways(material, forward) if back and not routes.of([backward]) - back else set()
         if ahead:
             found |= {_head(material), *ahead, *_heads(material.tree, back)}
             found |= set(_launched(material.tree, back))
@@ -119,7 +119,7 @@ def differentiable(tree: ast.Module) -> tuple[tuple[ast.FunctionDef, ast.Functio
     return tuple(found)
 
 
-def _ways(material: Material, method: ast.FunctionDef) -> set[Lines]:
+def ways(material: Material, method: ast.FunctionDef) -> set[Lines]:
     """The launches that a method leads to, and its calls on the way to them."""
     found: set[Lines] = set()
     for launch in material.sites():

@@ -9,6 +9,7 @@ from extractors.cuda.read import read_cuda
 from extractors.detect import detect
 from extractors.host.passes import APART
 from extractors.host.samples import vary
+from extractors.host.saved import INPUTS
 from extractors.patterns.loss_with_gradient import BOTH
 from extractors.told_together import told_together
 from tests.extractors.rules.support import subject
@@ -113,3 +114,48 @@ def test_gradient_alone_of_threads(changes: tuple[tuple[str, str], ...], told: b
     (kernel,), host = found.kernels, host_facts(found)["back"]
     decisions = told_together(detect(kernel, host), host)
     assert any(d.value == APART for d in decisions) is told
+
+
+_TAKEN = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def back(x, g, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at) * tl.load(g + at))
+
+@triton.jit
+def ahead(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, T)
+    tl.store(out + at, tl.sigmoid(tl.load(x + at)))
+
+class Taken(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        out = torch.empty_like(x)
+        ahead[(x.shape[0],)](x, out, x.shape[1], T=1024)
+        ctx.save_for_backward(x)
+        return out
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        out = torch.empty_like(x)
+        back[(x.shape[0],)](x, g, out, x.shape[1], T=1024)
+        return out
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param((), True, id="a function of inputs"),
+        pytest.param((("tl.sigmoid(tl.load(x + at))", "tl.load(x + at) * 2.0"),), False, id="none"),
+        pytest.param((("backward(x)", "backward(out)"),), False, id="result saved"),
+    ],
+)
+def test_inputs_saved(changes: tuple[tuple[str, str], ...], told: bool) -> None:
+    found = subject(vary(_TAKEN, *changes))
+    decisions = told_together(detect(found.facts.kernel, found.host), found.host)
+    assert any(d.axis == "recompute" and d.value == INPUTS for d in decisions) is told
