@@ -136,10 +136,13 @@ class BindingReader(VectorReader):
                     part = replace(one, name=f"{counted(one)}{number}", type=n.CType("auto"))
                     self._parameter(part, inner, frame, function)
                 break
-            value = node.arguments[index] if index < len(node.arguments) else one.value
-            if value is None:
+            if index < len(node.arguments):
+                self._parameter(one, node.arguments[index], frame, function)
+            elif one.value is None:
                 return False
-            self._parameter(one, value, frame, function)
+            else:
+                with self.inside(frame):
+                    self._parameter(one, one.value, frame, function)
         return True
 
     def _callee(self, argument: n.CType | n.Expr) -> Callee | None:

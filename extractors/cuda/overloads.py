@@ -230,6 +230,8 @@ def _types(function: n.Definition, given: tuple[Kind | None, ...]) -> bool:
 
 
 def _fits(written: n.CType, kind: Kind, function: n.Definition) -> bool:
+    if written.extents and kind.scalar and kind.dtype != "?":
+        return False
     if written.extents and kind.shape:
         if len(kind.shape) < len(written.extents) or not _as_many(written.extents, kind.shape):
             return False

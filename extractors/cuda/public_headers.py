@@ -86,7 +86,15 @@ template <typename T, typename Index, int Dims> struct IndexToOffset {
   }
 };
 __device__ void WARP_SYNC(unsigned mask = 0xffffffffu) { __syncwarp(mask); }
+__device__ int LaneId() { return threadIdx.x % 32; }
+__device__ int canonical_lane_idx() { return threadIdx.x % 32; }
+__device__ int canonical_warp_idx() { return threadIdx.x / 32; }
+__device__ int canonical_warp_idx_sync() { return threadIdx.x / 32; }
+__device__ int canonical_warp_group_idx() { return threadIdx.x / 128; }
+__device__ bool elect_one_sync() { return threadIdx.x % 32 == 0; }
 """
-"""What structs and functions of headers do, in words of our own. Source: PyTorch,
-ATen/native/cuda/MemoryAccess.cuh, ATen/cuda/DeviceUtils.cuh, ATen/cuda/Atomic.cuh,
-ATen/native/cuda/KernelUtils.cuh, ATen/cuda/detail/TensorInfo.cuh."""
+"""What structs and functions of headers do, in words of our own; of the lanes of a warp the first
+stands for the one that is elected. Source: PyTorch, ATen/native/cuda/MemoryAccess.cuh,
+ATen/cuda/DeviceUtils.cuh, ATen/cuda/Atomic.cuh, ATen/native/cuda/KernelUtils.cuh,
+ATen/cuda/detail/TensorInfo.cuh; CUTLASS, cutlass/cutlass.h, cutlass/arch/arch.h,
+cute/arch/cluster_sm90.hpp."""

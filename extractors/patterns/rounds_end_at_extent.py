@@ -102,6 +102,7 @@ class RoundsEndAtExtent(Pattern):
         Case(_STAGED, "loop bound"),
         Case(_SLOT, BLOCKS),
         Case(_SLOT.replace("slot[row] < 0", "row >= rows"), BLOCKS),
+        Case(_SLOT.replace("slot[row] < 0", "row >= slot[rows]"), BLOCKS),
     )
     near_misses = (
         NearMiss(_HELD.replace("at < n && i < 4", "i < 4"), why="a number of rounds, no bound"),

@@ -251,13 +251,14 @@ def _nothing(other: Expr) -> bool:
 
 
 def _of_blocks(facts: Facts, branch: Node) -> list[Node]:
-    """Comparisons of the block's own item with an extent, or of a number that was loaded for it
-    with one, with zero or with minus one."""
+    """Comparisons of the block's own item with an extent, be it a loaded one, or of a number that
+    was loaded for it with one, with zero or with minus one."""
     found = []
     for test in comparisons(facts, branch.op.inputs[0]):
         for own, other in (sides(facts, test), sides(facts, test)[::-1]):
-            placed = own.has(AtomKind.BLOCK) and not own.has(AtomKind.LOADED) and _extent(other)
-            if test.op.kind in _ORDERED and _nothing(other) and placed:
+            placed = own.has(AtomKind.BLOCK) and not own.has(AtomKind.LOADED, AtomKind.LANE)
+            apart = not other.has(AtomKind.BLOCK, AtomKind.LANE)
+            if test.op.kind in _ORDERED and placed and apart and _extent(other):
                 found.append(test)
         if handed_none(facts, test):
             found.append(test)

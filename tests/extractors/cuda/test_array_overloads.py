@@ -16,6 +16,22 @@ __global__ void sums(const __half2* x, float* out) {
     out[threadIdx.x] = joined(a);
 }
 """
+_KINDS = """template <int K, typename T>
+__device__ float best(T (&out)[K], T value, int most = K) {
+    for (int k = 0; k < most; ++k) out[k] = value + 1.f;
+    return out[0];
+}
+template <int K, typename T, int N>
+__device__ float best(T (&out)[K], T (&value)[N], int most = K) {
+    for (int k = 0; k < most; ++k) out[k] = value[k % N] * 2.f;
+    return out[0];
+}
+__global__ void top(const float* x, float* y) {
+    float kept[3];
+    float v = x[threadIdx.x];
+    y[threadIdx.x] = best(kept, v);
+}
+"""
 _PAIRS = """#include <cuda_fp16.h>
 #include <cuda_fp8.h>
 __global__ void pairs(const __half2* x, half* out, __nv_fp8x2_e4m3* low, unsigned char* scale) {
@@ -43,6 +59,13 @@ def test_an_overload_is_the_one_for_so_many_elements() -> None:
     kernel = sound(_OVERLOADS)
     assert not ops(kernel, OpKind.OPAQUE)
     assert ops(kernel, OpKind.SUB)
+
+
+def test_a_number_is_no_array_and_a_default_names_what_the_arguments_tell() -> None:
+    kernel = sound(_KINDS)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert not ops(kernel, OpKind.MUL)
+    assert ops(kernel, OpKind.FOR)
 
 
 def test_one_stands_for_all_that_do_the_same_where_nobody_says_how_many() -> None:

@@ -76,3 +76,16 @@ __global__ void k(float* x) { x[threadIdx.x] = WARP_SHFL_DOWN(x[0], 4); }""",
         "k.cu",
     )
     assert OpKind.SHUFFLE not in _kinds(found)
+
+
+def test_places_in_a_warp_by_functions_of_cutlass() -> None:
+    found = read_cuda(
+        """__global__ void k(const float* x, float* y) {
+  float v = x[cutlass::canonical_warp_idx_sync() * 32 + cutlass::arch::LaneId()];
+  if (cute::elect_one_sync()) y[threadIdx.x] = v;
+}""",
+        "k.cu",
+    )
+    kinds = _kinds(found)
+    assert OpKind.OPAQUE not in kinds
+    assert {OpKind.THREAD_ID, OpKind.FLOOR_DIV, OpKind.MOD, OpKind.EQ} <= set(kinds)
