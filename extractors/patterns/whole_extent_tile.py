@@ -38,6 +38,11 @@ def gather(x, rows, out, n, W: tl.constexpr, T: tl.constexpr):
     tl.store(out + at[:, None] * W + d[None, :], v, mask=inside)
 """
 )
+_LEFT_OUT = """__global__ void twice(const float* x, float* out, int n) {
+    if (threadIdx.x < n)
+        out[blockIdx.x * n + threadIdx.x] = x[blockIdx.x * n + threadIdx.x] * 2.f;
+}
+"""
 
 
 class WholeExtentTile(Pattern):
@@ -88,12 +93,16 @@ class WholeExtentTile(Pattern):
             why="every lane is below their number",
         ),
         NearMiss(ADD_THREADS, why="the block id moves the lanes"),
+        NearMiss(
+            _LEFT_OUT, why="threads past the row do nothing, no lane has a value in their place"
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         masked = [
             c
-            for a in facts.accesses
+            for a in (facts.accesses if not facts.of_threads else facts.loads)
+            if a.padding or not facts.of_threads  # threads that do nothing pad nothing
             for c in comparisons(facts, a.mask)
             if against_extent(facts, c) and _still(facts, c)
         ]
