@@ -23,6 +23,7 @@ _BITS = frozenset({
     OpKind.BIT_AND, OpKind.BIT_OR, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT,
 })  # fmt: skip
 _FLOATS = frozenset({"f16", "bf16", "f32"})
+_WHOLE = frozenset("iu")
 _NIBBLES = vary(
     ADD_POINTER,
     ("tl.load(x + at, mask=inside) + ", "((tl.load(x + at, mask=inside).to(tl.int32) >> 4) & 15).to(tl.float16) + "),  # noqa: E501
@@ -75,6 +76,12 @@ _COUNTED = vary(
     ("    tl.store(", "    tl.atomic_add(x, tl.sum(tl.load(y + at, mask=inside), axis=0)"
      ".to(tl.bfloat16))\n    tl.store("),
 )  # fmt: skip
+_PLACE = """__global__ void last(const int* x, short* out, int n) {
+    int kept = 0;
+    for (int i = threadIdx.x; i < n; i += 32) kept = x[i] > 0 ? i : kept;
+    out[threadIdx.x] = static_cast<short>(kept);
+}
+"""
 _FILLED = vary(
     ADD_POINTER,
     ("tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)", "at"),
@@ -108,6 +115,10 @@ class IoCast(Pattern):
         Case(COPY_THREADS, "stay in storage dtype"),
         Case(_PAIRS, "upcast on load, downcast on store"),
         Case(_NIBBLES, "upcast on load, implicit cast on store"),
+        Case(
+            vary(_PLACE, ("(kept)", "(rintf(kept * 0.5f))")),
+            "downcast on store",
+        ),
         Case(_FILLED_VECTOR, "upcast on load, implicit cast on store"),
     )
     near_misses = (
@@ -115,6 +126,7 @@ class IoCast(Pattern):
         NearMiss(ROW_NORM, why="rows are widened", value="stay in storage dtype"),
         NearMiss(PRODUCT, why="the sum is narrowed", value="stay in storage dtype"),
         NearMiss(_FILLED, why="nothing is loaded"),
+        NearMiss(_PLACE, why="a place becomes narrower, no value", value="downcast on store"),
         NearMiss(
             vary(_NIBBLES, (" >> 4) & 15).to(tl.float16)", " >> 4) & 15)")),
             why="no float is made",
@@ -213,12 +225,21 @@ class IoCast(Pattern):
         return [
             node
             for node, (before, after) in zip(ends, kinds, strict=True)
-            if before != after or after == UNKNOWN
+            if (before != after or after == UNKNOWN) and not _counts(facts, node, before, after)
         ]
 
     def _by_choice(self, facts: Facts, cast: Node) -> bool:
         """A cast to 32-bit floats or to another type, as a flag says."""
         return facts.types.wide(cast.result) and facts.types.dtype(cast.result) != "f32"
+
+
+def _counts(facts: Facts, cast: Node, before: str, after: str) -> bool:
+    """Of threads: a whole number that becomes a narrower one, and that no float was rounded to: an
+    id or a count, no value of the problem."""
+    if not facts.of_threads or not (before[:1] in _WHOLE and after[:1] in _WHOLE):
+        return False
+    above = facts.graph.upstream(cast.op.inputs[0], _reads)
+    return not any(facts.types.dtype(r.name) in _FLOATS for n in above for r in n.op.results)
 
 
 def _unpacked(facts: Facts) -> list[Node]:

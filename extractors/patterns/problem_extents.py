@@ -54,6 +54,13 @@ __global__ void scale(const T* x, T* out, int n, bool twice) {
     }
 }
 """
+_TRAITS = """template <typename P>
+__global__ void twice(const float* x, float* out) {
+    constexpr int rows = P::ROWS;
+    for (int row = 0; row < rows; ++row)
+        out[row * 32 + threadIdx.x] = 2.f * x[row * 32 + threadIdx.x];
+}
+"""
 
 
 class ProblemExtents(Pattern):
@@ -70,6 +77,7 @@ class ProblemExtents(Pattern):
         Case(COPY, "constexpr"),
         Case(ROW_NORM_THREADS, "runtime scalar"),
         Case(_FLAG, "runtime scalar"),
+        Case(_TRAITS, "constexpr"),
     )
     near_misses = (
         NearMiss(COPY, why="no extent is read", value="runtime scalar"),
@@ -99,7 +107,10 @@ class ProblemExtents(Pattern):
         if not places and not fixed:
             return
         fixed += [n.lines for n in facts.graph.of(OpKind.ASSUME)]
-        kept = _chosen(facts) if facts.of_threads else [b.node for b in branches(facts)]
+        if facts.of_threads:
+            kept = [*_chosen(facts), *_of_templates(facts)]
+        else:
+            kept = [b.node for b in branches(facts)]
         fixed += [n.lines for n in kept]
         value = next((v for v in _FIRST if v in places), "constexpr")
         everywhere = [place for found in places.values() for place in found]
@@ -134,6 +145,18 @@ class ProblemExtents(Pattern):
                 if any(o.atom is not None and o.atom.value in facts.tile_extents for o in others):
                     return True
         return False
+
+
+def _of_templates(facts: Facts) -> list[Node]:
+    """Of threads: where the kernel itself reads a constant of a type that its template leaves open,
+    for the first time."""
+    home = facts.kernel.entry.span.path
+    first: dict[tuple[str, object], Node] = {}
+    for node in facts.threads.of(OpKind.ATTRIBUTE) if facts.of_threads else ():
+        own = not node.op.span.call and node.op.span.path == home
+        if own and node.op.inputs[0] in facts.constexprs:
+            first.setdefault((node.op.inputs[0], node.op.attribute("name")), node)
+    return [*first.values()]
 
 
 def _chosen(facts: Facts) -> list[Node]:
