@@ -28,6 +28,7 @@ from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Graph, Node
 from kb.analysis.layouts import distributed
+from kb.analysis.sized_vectors import sized
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import ParameterKind, TileType, TypeKind
@@ -49,6 +50,15 @@ __global__ void count(const int* x, int* out) {
     int own[4];
     Loader(room).Load(x + blockIdx.x * 512, own);
     out[blockIdx.x * blockDim.x + threadIdx.x] = own[0] + own[3];
+}
+"""
+_BYTES = """template <typename T, int N> struct alignas(16) Pack { T data[N]; };
+template <typename T> struct packed { using P = Pack<T, 16 / sizeof(T)>; };
+template <typename T>
+__global__ void move(const T* x, T* out, int n) {
+    using P = typename packed<T>::P;
+    for (int at = threadIdx.x; at < n; at += blockDim.x)
+        reinterpret_cast<P*>(out)[at] = reinterpret_cast<const P*>(x)[at];
 }
 """
 _CALLED = _LOADED.replace("typedef cub::BlockLoad<", "typedef other::BlockMove<")
@@ -75,6 +85,7 @@ class VectorAccess(Pattern):
         Case(VECTORS_FIELDS, "scalar"),
         Case(VECTORS_PROMISED, "compiler, by proven divisibility"),
         Case(_LOADED, "128-bit"),
+        Case(_BYTES, "128-bit"),
         Case(VECTORS_GIVEN_GLUON, "4 elements of a layout"),
         Case(VECTORS_GIVEN_GLUON.replace("[4]", "[1]"), "1 elements of a layout"),
         Case(VECTORS_GIVEN_GLUON.replace("[4]", "[T, 1]"), "T elements of a layout"),
@@ -116,6 +127,11 @@ class VectorAccess(Pattern):
             ),
             why="nothing says that what moves has elements",
         ),
+        NearMiss(
+            vary(_BYTES, ("16 / sizeof(T)", "16 / sizeof(int)")),
+            why="the size of another type says how many",
+            value="128-bit",
+        ),
         NearMiss(_CALLED, why="a call that nobody can read moves the array"),
         NearMiss(
             _LOADED.replace(", own)", ", own, 500, 0)"),
@@ -143,9 +159,12 @@ class VectorAccess(Pattern):
         found: dict[str, list[Node]] = {}
         for node in facts.threads.of(OpKind.LOAD, OpKind.STORE, OpKind.ASYNC_COPY):
             copied = node.op.kind == OpKind.ASYNC_COPY
-            value = _copied(facts, node) if copied else self._value(self._moved(facts, node))
+            moved = None if copied else self._moved(facts, node)
+            bits = sized(facts.threads, moved)
+            told = f"{bits[0]}-bit" if bits else self._value(moved)
+            value = _copied(facts, node) if copied else told
             if node.op.attribute("space") != "shared" and value:
-                found.setdefault(value, []).append(node)
+                found.setdefault(value, []).extend([bits[1], node] if bits else [node])
         wide = {value: nodes for value, nodes in found.items() if value != "scalar"}
         if not wide and _moved_elsewhere(facts):
             return
@@ -160,7 +179,7 @@ class VectorAccess(Pattern):
             found = {**wide, "scalar": beside} if beside else wide
         for value, nodes in found.items():
             walked = _walked(facts, nodes) if value == "scalar" else []
-            yield self.decide(facts, value, [*nodes, *walked])
+            yield self.decide(facts, value, dict.fromkeys([*nodes, *walked]))
 
     def _of_layouts(self, facts: Facts) -> Iterable[Decision]:
         """The run of elements that a layout gives every thread of a tile that is moved."""
