@@ -7,7 +7,7 @@ from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.values import Values
-from kb.ir import Op
+from kb.ir import Op, TypeKind
 from kb.ops import OpKind
 
 _KINDS: dict[str, OpKind] = {
@@ -169,18 +169,23 @@ def over_elements(graph: Graph, op: Op) -> bool:
 
 
 def _places_only(graph: Graph, variable: str, depth: int = 0) -> bool:
-    """Whether a number, and all that is computed from it, only says which element is meant."""
+    """Whether a number, and all that is computed from it, only says which element is meant: one
+    that is no address of memory."""
     users = graph.users(variable)
     return (
         bool(users)
         and depth < MAX_PLACES
         and all(
-            node.op.operand("index") == variable
+            node.op.operand("index") == variable and not _addresses(node)
             if node.op.kind in _ELEMENTS
             else node.op.kind in _PLACING and _places_only(graph, node.result, depth + 1)
             for node in users
         )
     )
+
+
+def _addresses(node: Node) -> bool:
+    return any(r.type is not None and r.type.kind == TypeKind.POINTER for r in node.op.results)
 
 
 def runs_along(values: Values, load: Op, loop: Op) -> bool:
