@@ -126,3 +126,26 @@ VECTORS_PROMISED = vary(
     ADD_POINTER,
     ("    inside = at < n\n", "    at = tl.max_contiguous(tl.multiple_of(at, T), T)\n    inside = at < n\n"),  # noqa: E501
 )  # fmt: skip
+PEERS_THREADS = """struct Peers { const void* at[8]; };
+template <typename T, int N> struct Pack { T data[N]; };
+template <typename T, int N> __device__ Pack<float, N> wide(Pack<T, N> v) {
+    if constexpr (std::is_same<T, float>::value) { return v; } else {
+        Pack<float, N> out;
+        for (int k = 0; k < N; ++k) out.data[k] = static_cast<float>(v.data[k]);
+        return out;
+    }
+}
+template <typename T, int N> __device__ void add(Pack<T, N>& a, Pack<T, N> b) {
+    for (int k = 0; k < N; ++k) a.data[k] += b.data[k];
+}
+template <typename T, int G>
+__global__ void sums(Peers peers, float* out, int n) {
+    using P = Pack<T, 16 / sizeof(T)>;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        Pack<float, 16 / sizeof(T)> total = wide(((const P**)&peers.at[0])[0][i]);
+#pragma unroll
+        for (int g = 1; g < G; ++g) add(total, wide(((const P**)&peers.at[0])[g][i]));
+        out[i] = total.data[0];
+    }
+}
+"""

@@ -12,6 +12,7 @@ from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import SUM_AS_STORED_THREADS, SUM_IN_SHARED_THREADS
+from extractors.patterns.cases_vectors import PEERS_THREADS
 from extractors.patterns.product_summed import BY_FLAG
 from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.facts import Facts
@@ -80,6 +81,7 @@ class Fp32Accumulation(Pattern):
         Case(vary(COUNTED, ("total = 0", "total = tl.float32(0)")), _PROMOTED),
         Case(NORM_BACKWARD_THREADS, "fp32, one narrowing cast before the store"),
         Case(MERGE_PAIR_THREADS, "fp32"),
+        Case(PEERS_THREADS, "fp32"),
     )
     near_misses = (
         NearMiss(COUNTED_ROWS, why="how many rows were added up, beside their sum", value="int32"),
@@ -88,6 +90,7 @@ class Fp32Accumulation(Pattern):
             why="the sum is wider than what is stored",
             value="storage dtype",
         ),
+        NearMiss(PEERS_THREADS, why="packs of floats are carried", value="storage dtype"),
         NearMiss(GATED_THREADS, why="a softplus: no parts are weighed and added"),
         NearMiss(
             vary(_WHOLE_NUMBERS, ("tl.dot(x, y)", "tl.dot(x, y, out_dtype=tl.float32)")),
@@ -252,6 +255,7 @@ class Fp32Accumulation(Pattern):
                 elif (
                     added
                     and facts.of_threads
+                    and facts.types.dtype(added[0].result) not in ("f32", "f64")
                     and (own := self._as_stored(facts, first_value(facts, state.init)))
                 ):
                     yield _STORED, [own, *added]
@@ -261,8 +265,9 @@ class Fp32Accumulation(Pattern):
                 elif added and facts.of_threads:
                     wide = facts.types.dtype(added[0].result)
                     first = facts.graph.producer(first_value(facts, state.init))
+                    called = [loop.node] if added[0].op.span.call else []
                     if wide in ("f32", "f64"):
-                        yield wide, [*([first] if first is not None else []), *added]
+                        yield wide, [*([first] if first is not None else []), *added, *called]
 
     def _begun_in_shared(self, facts: Facts) -> list[Node]:
         """Sums kept in shared memory, with the stores of the number that they begin with."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kb.analysis.accesses import view_of
+from kb.analysis.declared_types import as_declared, carried_as, shaped
 from kb.analysis.graph import COPIES, Graph, Node, is_view
 from kb.analysis.values import Values
 from kb.dialects.registry import reductions_widen
@@ -123,7 +124,7 @@ class Types:
             inits = self.graph.inits(node) if node is not None else ()
             for inner in regions:
                 for argument, init in zip(inner.arguments[offset:], inits, strict=False):
-                    self.found[argument.name] = self.of(init)
+                    self.found[argument.name] = carried_as(self.of(init), argument)
         for inner in regions:
             self._region(inner)
         if kind in (OpKind.FOR, OpKind.WHILE) and self._widened(regions, offset):
@@ -134,7 +135,8 @@ class Types:
         for result in node.op.results:
             ends = [self.of(value) for value in self.graph.feeds(result.name)]
             known = [end for end in ends if end.kind is not TypeKind.UNKNOWN]
-            self.found[result.name] = max(known, key=lambda t: len(t.shape)) if known else UNKNOWN
+            most = max(known, key=lambda t: len(t.shape)) if known else UNKNOWN
+            self.found[result.name] = carried_as(most, result)
 
     def _widened(self, regions: tuple[Region, ...], offset: int) -> bool:
         """Give carried values that begin as one number the shape that the body makes of them."""
@@ -152,15 +154,8 @@ class Types:
     # -- rules
 
     def _type(self, node: Node, written: Op) -> TileType:
-        """What the rules say of a value, else the element type that the source declares; a load
-        gives what it is declared to, whatever the pointer was before."""
-        found = self._told(node)
-        declared = written.results[0].type
-        if declared is None or declared.kind is not TypeKind.SCALAR or declared.dtype == "?":
-            return found
-        if found.dtype != "?" and written.kind != OpKind.LOAD:
-            return found
-        return _shaped(declared.dtype, found.shape)
+        """What the rules say of a value, else what the source declares."""
+        return as_declared(self._told(node), written)
 
     def _told(self, node: Node) -> TileType:
         op = node.op
@@ -169,7 +164,7 @@ class Types:
         if op.kind in _BINARY:
             return self._joined(op.inputs, moves=op.kind in _MOVING)
         if op.kind in COMPARISONS or op.kind in (OpKind.AND, OpKind.OR, OpKind.NOT, OpKind.ISNAN):
-            return _shaped("i1", self._broadcast(op.inputs))
+            return shaped("i1", self._broadcast(op.inputs))
         if op.kind in READS:
             return self._loaded(node)
         if op.kind in REDUCTIONS:
@@ -197,7 +192,7 @@ class Types:
         dtype = promote(numbers)
         if pointers and dtype in _NARROW_FLOATS:
             dtype = "?"  # the number may be wider
-        return _shaped(dtype, shape)
+        return shaped(dtype, shape)
 
     def _loaded(self, node: Node) -> TileType:
         op = (view_of(self.graph, node) or node).op
@@ -205,13 +200,13 @@ class Types:
         dtype = self._element(base)
         given = op.operand("shape")
         if given is not None:
-            return _shaped(dtype, self._extents(given))
+            return shaped(dtype, self._extents(given))
         if op.kind == OpKind.GATHER:
-            return _shaped(dtype, self._broadcast(self.values.items(op.operand("index"))))
+            return shaped(dtype, self._broadcast(self.values.items(op.operand("index"))))
         shape = broadcast(self.shape(base), self.shape(op.operand("mask")))
         if not shape and op.kind == OpKind.DESCRIPTOR_LOAD:
             shape = ("?",) * len(self.values.items(op.operand("offsets")))
-        return _shaped(dtype, shape)
+        return shaped(dtype, shape)
 
     def _extents(self, shape: str) -> tuple[str, ...]:
         return tuple(str(self.values.expr(item)) for item in self.values.items(shape))
@@ -231,7 +226,7 @@ class Types:
         elif node.op.kind in (OpKind.REDUCE_MAX, OpKind.REDUCE_MIN):
             narrow = dtype in ("f16", "bf16") or dtype.startswith("dtypeof(")
             dtype = "f32" if narrow and reductions_widen(self.dialect) else dtype
-        return _shaped(dtype, shape)
+        return shaped(dtype, shape)
 
     def _contracted(self, node: Node) -> TileType:
         left, right = self.shape(node.op.operand("lhs")), self.shape(node.op.operand("rhs"))
@@ -243,7 +238,7 @@ class Types:
         said = node.op.results[0].type if node.op.attribute("opcode") else None
         told = said.dtype if said is not None and said.dtype != "?" else acc.dtype
         dtype = self.named(named) if named else (told if told != "?" else "f32")
-        return _shaped(dtype, shape)
+        return shaped(dtype, shape)
 
     def _cast(self, node: Node) -> TileType:
         dtype = node.op.operand("dtype")
@@ -255,7 +250,7 @@ class Types:
     def _filled(self, node: Node) -> TileType:
         dtype = node.op.operand("dtype")
         items = self.values.shape_items(node)
-        return _shaped(
+        return shaped(
             self.named(dtype) if dtype else "f32", tuple(str(self.values.expr(i)) for i in items)
         )
 
@@ -264,7 +259,7 @@ class Types:
         size = self.values.expr(node.result)
         lane = next((a for a in size.atoms() if a.args and a.kind == "lane"), None)
         extent = str(lane.args[0]) if lane is not None else "?"
-        return _shaped(self.named(dtype) if dtype else "i32", (extent,))
+        return shaped(self.named(dtype) if dtype else "i32", (extent,))
 
     def _reshaped(self, node: Node) -> TileType:
         items = self.values.shape_items(node)
@@ -313,12 +308,12 @@ class Types:
         still has its own."""
         said, shape = node.op.results[0].type, self._broadcast(node.op.inputs)
         moved = any(self.of(value).kind in _POINTERS for value in node.op.inputs)
-        return _shaped(said.dtype, shape) if said is not None and shape and not moved else UNKNOWN
+        return shaped(said.dtype, shape) if said is not None and shape and not moved else UNKNOWN
 
     def _split(self, node: Node) -> TileType:
         """Of a split tile, each half: the last axis is taken apart."""
         base = self.of(node.op.inputs[0])
-        return _shaped(base.dtype, base.shape[:-1]) if base.shape else UNKNOWN
+        return shaped(base.dtype, base.shape[:-1]) if base.shape else UNKNOWN
 
     def _paired(self, node: Node) -> TileType:
         """Two tiles along a new last axis, or one after the other on the last one."""
@@ -326,12 +321,12 @@ class Types:
         if not base.shape:
             return UNKNOWN
         if node.op.kind == OpKind.JOIN:
-            return _shaped(base.dtype, (*base.shape, "2"))
-        return _shaped(base.dtype, (*base.shape[:-1], f"2 * {base.shape[-1]}"))
+            return shaped(base.dtype, (*base.shape, "2"))
+        return shaped(base.dtype, (*base.shape[:-1], f"2 * {base.shape[-1]}"))
 
     def _drawn(self, node: Node) -> TileType:
         """Random numbers, one for each element of the offsets."""
-        return _shaped(_DRAWN.get(node.op.kind, "f32"), self._broadcast(node.op.inputs))
+        return shaped(_DRAWN.get(node.op.kind, "f32"), self._broadcast(node.op.inputs))
 
     def _constant(self, node: Node) -> TileType:
         return TileType(TypeKind.CONST)
@@ -349,10 +344,6 @@ def _parameter(parameter: Parameter) -> TileType:
         )
     told = parameter.annotation.split(" ", 1)[0] if parameter.annotation else ""
     return TileType(TypeKind.ARRAY, told if told in _ORDER else f"dtypeof({parameter.name})")
-
-
-def _shaped(dtype: str, shape: tuple[str, ...]) -> TileType:
-    return TileType(TypeKind.TILE if shape else TypeKind.SCALAR, dtype, shape)
 
 
 def broadcast(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
