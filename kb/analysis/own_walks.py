@@ -17,26 +17,20 @@ _COUNTS = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.DIV})
 
 
 def own_walks(facts: Facts, stores: Iterable[Access]) -> list[Node]:
-    """Of threads: outermost loops that load, give something that is stored or store it after the
-    threads have met, and end where the place of the block does not say; each with the division that
-    counts its rounds."""
+    """Of threads: outermost loops that load, give something that is stored or store it themselves,
+    and end where the place of the block does not say; each with the division that counts its
+    rounds."""
     found: list[Node] = []
     chosen = list(stores)
     for loop in facts.rolled_loops if facts.of_threads else ():
         if loop.node.loops or loop.high is None or facts.values.expr(loop.high).has(AtomKind.BLOCK):
             continue
         read = any(a.node.inside(loop.node) for a in facts.loads)
-        met = _meets(facts, loop) and any(a.node.inside(loop.node) for a in chosen)
-        if read and (met or any(facts.graph.rests_on(a.value, loop.node) for a in chosen)):
+        inside = any(a.node.inside(loop.node) for a in chosen)
+        if read and (inside or any(facts.graph.rests_on(a.value, loop.node) for a in chosen)):
             made = facts.graph.producer(facts.graph.core(loop.high))
             found += [loop.node, *([made] if made is not None and made.kind in _COUNTS else [])]
     return found
-
-
-def _meets(facts: Facts, loop: Loop) -> bool:
-    """Whether the threads of a block meet in every round of a loop."""
-    own = [n for n in facts.threads.of(loop.node.kind) if n.lines == loop.node.lines]
-    return any(b.inside(n) for n in own for b in facts.threads.of(OpKind.BARRIER))
 
 
 def walked_tiles(facts: Facts, loop: Loop) -> list[Node]:
