@@ -67,3 +67,11 @@ def means(x, out, n, T: tl.constexpr):
     tl.store(out + lanes, total / held)
 """
 )
+REPLAYED_THREADS = """__global__ void pick(const float* x, float* out, int* kept, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        out[i] = x[i] > 0.f ? x[i] : 0.f;
+        if (kept != nullptr) kept[i] = x[i] > 0.f;
+    }
+}
+"""

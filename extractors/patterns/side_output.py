@@ -7,6 +7,7 @@ from functools import reduce
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, POINTER, PRODUCT, vary
+from extractors.patterns.cases_counters import REPLAYED_THREADS
 from extractors.patterns.cases_merges import GATED_THREADS, MERGE_LOOP_THREADS
 from extractors.patterns.cases_norms_threads import SCORES_THREADS
 from extractors.patterns.cases_rows import (
@@ -105,14 +106,6 @@ def loss(x, label, out, stat, n, step, T: tl.constexpr):
     tl.store(out + row, total - tl.load(x + row * step + tl.load(label + row)))
 """
 )
-_REPLAYED = """__global__ void pick(const float* x, float* out, int* kept, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) {
-        out[i] = x[i] > 0.f ? x[i] : 0.f;
-        if (kept != nullptr) kept[i] = x[i] > 0.f;
-    }
-}
-"""
 _LARGEST = (
     POINTER
     + """
@@ -151,12 +144,16 @@ class SideOutput(Pattern):
         Case(_KEPT, "on request"),
         Case(_TOTALS, "total of the scanned tile"),
         Case(QUANTISE, "scale of the quantised output"),
-        Case(_REPLAYED, "on request"),
+        Case(REPLAYED_THREADS, "on request"),
         Case(_LARGEST, _PLACES),
     )
     near_misses = (
         NearMiss(SCORES_THREADS, why="scores, read again", value="statistics saved for backward"),
-        NearMiss(_REPLAYED.replace("kept != nullptr", "n > 4"), why="the work decides"),
+        NearMiss(REPLAYED_THREADS.replace("kept != nullptr", "n > 4"), why="the work decides"),
+        NearMiss(
+            vary(REPLAYED_THREADS, ("kept[i] = x[i] > 0.f", "kept[i] = 0")),
+            why="counters of another kernel are cleared, nothing is told",
+        ),
         NearMiss(
             NORM_BACKWARD,
             why="a gradient summed over rows is no statistic of them",
@@ -270,7 +267,11 @@ class SideOutput(Pattern):
             for access in held
         ]
         there = [
-            s for held in written.values() if all(_given(facts, s) for s in held) for s in held
+            s
+            for held in written.values()
+            if all(_given(facts, s) for s in held)
+            for s in held
+            if facts.graph.kind_of(facts.graph.core(s.value)) != OpKind.CONST  # cleared, not told
         ]
         widest = max((width(facts, s) for s in facts.stores if s not in there), default=0)
         found += [s for s in there if s not in found and width(facts, s) <= widest]
