@@ -109,13 +109,12 @@ def _joined(rows: list[Decision]) -> list[Decision]:
 
 
 def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
-    kind = AxisKind.HOST
     yield Decision(
         axis="autotuning",
         value="exhaustive_search" if search.kind == "exhaustive_search" else "autotune",
         pattern="exhaustive-search-with-memoised-winner",
         lines=search_lines(material, search),
-        kind=kind,
+        kind=AxisKind.HOST,
     )
     if search.budget is not None:
         yield Decision(
@@ -123,7 +122,7 @@ def _search(material: Material, search: SearchRecord) -> Iterator[Decision]:
             value=f"compiler_timeout({search.budget})",
             pattern="compile-time-budget-as-an-implicit-prune",
             lines=(*_managed(material, search), search.lines),
-            kind=kind,
+            kind=AxisKind.HOST,
         )
     yield from pruned(material, search)
     for zeroed, names in ((True, search.resets), (False, search.restores)):
