@@ -282,12 +282,15 @@ def _counts(facts: Facts, loop: Loop, state: Carried) -> bool:
 
 
 def _given(facts: Facts, loop: Loop, value: str) -> bool:
-    """True for a whole number, or what is computed before a loop."""
+    """True for a whole number, what the launch gives, or what is computed before a loop."""
     if isinstance(facts.values.literal(value), int):
         return True
-    made = facts.graph.producer(value)
-    if made is not None and made.op.kind == OpKind.ATTRIBUTE:
-        return made.op.inputs[0] in facts.constexprs
+    made = facts.graph.producer(facts.graph.core(value))
+    while made is not None and made.op.kind == OpKind.ATTRIBUTE:
+        field = facts.graph.core(made.op.inputs[0])
+        made = facts.graph.producer(field)
+        if made is None:  # of the launch, or of a struct that a loop further out hands on
+            return field not in {a.name for r in loop.node.op.regions for a in r.arguments}
     return made is not None and not made.inside(loop.node)
 
 
