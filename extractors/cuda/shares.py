@@ -4,7 +4,7 @@ or of a block."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import BlockOrigins, Write
@@ -34,7 +34,7 @@ _DIVIDING = frozenset({"ceil_div"})
 _RULE, _NUMBER, _OPEN = "heuristic(shape)", "constant", "compile-time parameter"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Made:
     """What a divisor was found to be: its numbers, whether a rule or a template gives it, and the
     lines where it is given; not `known` where a size of the problem is in it."""
@@ -54,11 +54,13 @@ def shares(
     or what it chooses between them."""
     found: list[_Made] = []
     lines: set[Lines] = set()
+    asked: dict[int, set[str]] = {}
+    names: dict[tuple[str, int, int], _Made] = {}
     for site in launches:
         function = origins.holder(site)
         if function is None:
             continue
-        walk = _Shares(origins, library, counters)
+        walk = _Shares(origins, library, counters, asked, names)
         for part, extent in enumerate(site.shape[:2]):
             walk.of_grid = not part
             for at, made in walk.divisors(extent, function):
@@ -82,15 +84,17 @@ _PATTERN = "closed-form-tile-heuristic"
 @dataclass(slots=True)
 class _Shares:
     """The divisions of one launch; `seen`: names that were followed, with their functions; `asked`:
-    names whose addresses calls are given, by function."""
+    names whose addresses calls are given, by function; `names`: what names were found to be, by
+    function and axis."""
 
     origins: BlockOrigins
     library: Library
     counters: frozenset[str]
+    asked: dict[int, set[str]]
+    names: dict[tuple[str, int, int], _Made]
     of_grid: bool = True
     steps: int = 0
     seen: set[tuple[str, int]] = field(default_factory=set)
-    asked: dict[int, set[str]] = field(default_factory=dict)
 
     def divisors(
         self, extent: object, function: n.Definition
@@ -186,6 +190,14 @@ class _Shares:
         return _Made(known=len(known) == len(given), open=True, lines=lines)
 
     def _named(self, text: str, function: n.Definition, depth: int, axis: int) -> _Made:
+        """What a name is, looked for once; a name that is made of itself is not known."""
+        key = (text, id(function), axis)
+        if key not in self.names:
+            self.names[key] = _Made(known=False)
+            self.names[key] = self._written(text, function, depth, axis)
+        return self.names[key]
+
+    def _written(self, text: str, function: n.Definition, depth: int, axis: int) -> _Made:
         rows: list[_Made] = []
         if text in self._answered(function):
             return _Made(known=False)
@@ -272,8 +284,7 @@ def _given(one: Write, axis: int) -> Iterator[n.Expr]:
 
 
 def _with(made: _Made, line: Lines) -> _Made:
-    made.lines = {*made.lines, line}
-    return made
+    return replace(made, lines={*made.lines, line})
 
 
 def _either(rows: Sequence[_Made]) -> _Made:
