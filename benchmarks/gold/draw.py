@@ -1,11 +1,12 @@
-"""Draw kernels by seed for a gold of one's own, from files that no gold has touched.
+"""Draw kernels by seed for a gold of one's own, from files or kernels that no gold has touched.
 
 Usage: python -m benchmarks.gold.draw --corpus FOLDER --seed N [--cutile N] [--triton N]
-[--gold GOLD.yaml …]
+[--gold GOLD.yaml …] [--kernels] [--longest LINES]
 
 FOLDER holds the unpacked packages, each in a folder of its own name. Packages are weighed alike.
-Only kernels of 25 to 110 lines that no function of their file calls; backends of other vendors'
-chips are left out. Nothing is read by tilelore.
+Only kernels of 25 to LINES (110) lines that no function of their file calls; backends of other
+vendors' chips are left out. With --kernels, a file that a gold has touched may still give its other
+kernels: small packages have no untouched file left. Nothing is read by tilelore.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from random import Random
 from benchmarks.gold.entries import load
 
 SHORTEST, LONGEST = 25, 110
+"""Lines of a kernel that may be drawn, when nothing else is asked."""
+
 VENDORS = frozenset(
     {
         "ascend", "hygon", "kunlunxin", "cambricon", "metax", "mthreads", "iluvatar", "arm", "aipu",
@@ -38,8 +41,11 @@ Drawn = tuple[str, str, str, int, int]
 """Package, file, kernel, first and last line."""
 
 
-def kernels(package: Path, mark: str, known: set[str]) -> list[Drawn]:
-    """Every kernel of a package that may be drawn."""
+def kernels(package: Path, mark: str, known: set[str], longest: int = LONGEST) -> list[Drawn]:
+    """Every kernel of a package that may be drawn.
+
+    ``known`` holds what golds have touched: a file, or a kernel of it as ``FILE::KERNEL``.
+    """
     found: list[Drawn] = []
     for path in sorted(package.rglob("*.py")):
         shown = str(path.relative_to(package))
@@ -55,7 +61,8 @@ def kernels(package: Path, mark: str, known: set[str]) -> list[Drawn]:
                 continue
             last = node.end_lineno or node.lineno
             marked = any(mark in ast.unparse(item) for item in node.decorator_list)
-            if marked and SHORTEST <= last - node.lineno + 1 <= LONGEST:
+            fresh = f"{shown}::{node.name}" not in known
+            if marked and fresh and SHORTEST <= last - node.lineno + 1 <= longest:
                 found.append((package.name, shown, node.name, node.lineno, last))
     return found
 
@@ -68,11 +75,20 @@ def main() -> None:
     parser.add_argument("--cutile", type=int, default=0)
     parser.add_argument("--triton", type=int, default=0)
     parser.add_argument("--gold", type=Path, action="append", default=[])
+    parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--longest", type=int, default=LONGEST)
     given = parser.parse_args()
-    known = {str(entry["file"]) for gold in given.gold for entry in load(gold)}
+    entries = [entry for gold in given.gold for entry in load(gold)]
+    known = {
+        f"{entry['file']}::{entry['kernel']}" if given.kernels else str(entry["file"])
+        for entry in entries
+    }
     rng = Random(given.seed)
     for mark, count in (("ct.kernel", given.cutile), ("triton.jit", given.triton)):
-        pools = [kernels(given.corpus / name, mark, known) for name in POOLS[mark]]
+        pools = [
+            kernels(given.corpus / name, mark, known, given.longest)
+            for name in (POOLS[mark] if count else ())
+        ]
         pools = [pool for pool in pools if pool]
         for turn in range(count):
             pool = pools[turn % len(pools)]
