@@ -43,10 +43,12 @@ class BlockOrigins:
 
     def _behind(self, sites: Sequence[LaunchSite], part: int, callers: int) -> set[Lines]:
         found: set[Lines] = set()
+        known: set[tuple[int, int]] = set()
         for site in sites:
             block = site.shape[part] if len(site.shape) > part else None
             around = self.holder(site)
-            if block is not None and around is not None:
+            if block is not None and around is not None and (id(block), id(around)) not in known:
+                known.add((id(block), id(around)))
                 found |= set(self._made(block, around, callers))
         return found
 

@@ -4,12 +4,15 @@ or the same kernel over another grid."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
 from extractors.cuda.launch_site import LaunchSite, constant
 from extractors.cuda.render import shown
 from kb.evidence import AxisKind, Decision, Lines
+from kb.space import Scalar
 
 
 def by_the_host(
@@ -22,15 +25,17 @@ def by_the_host(
     of `every`; with the lines of the condition and of the launches on both of its sides, and those
     of branches that lead to it through functions."""
     lines = set(led)
-    grids: dict[int, tuple[str, ...]] = {}
-    for mine in launches:
-        for other in every:
-            apart = other.top == mine.top and other.guards != mine.guards
-            flagged = apart and _flagged(mine, other)
-            if apart and (flagged or _differs(mine, other, grids)):
-                test = _parted(mine, other)
-                if test is not None and (not flagged or _measures(mine, test)):
-                    lines |= {place(test.at), place(mine.at), place(other.at), *behind(test)}
+    known = {id(site): _Side(site) for site in (*launches, *every)}
+    for mine in map(known.__getitem__, map(id, launches)):
+        for other in map(known.__getitem__, map(id, every)):
+            if other.top != mine.top or other.site.guards == mine.site.guards:
+                continue
+            flagged = _flagged(mine, other)
+            if flagged or _differs(mine, other):
+                test = _parted(mine.site, other.site)
+                if test is not None and (not flagged or _measures(mine.site, test)):
+                    places = (test.at, mine.site.at, other.site.at)
+                    lines |= {*map(place, places), *behind(test)}
     if not lines:
         return ()
     found = Decision(
@@ -40,32 +45,52 @@ def by_the_host(
     return (found,)
 
 
-def _differs(one: LaunchSite, other: LaunchSite, grids: dict[int, tuple[str, ...]]) -> bool:
+@dataclass(eq=False)
+class _Side:
+    """A launch that is set beside others, and what it is compared by, worked out once."""
+
+    site: LaunchSite
+
+    def __post_init__(self) -> None:
+        self.top = self.site.top
+        self.name = self.site.kernel.text
+        self.shared = _shared(self.site)
+
+    @cached_property
+    def text(self) -> str:
+        """The kernel with its template arguments, as text."""
+        return shown(self.site.kernel)
+
+    @cached_property
+    def values(self) -> tuple[Scalar, ...]:
+        """The template arguments that are surely numbers or truth values, None for others."""
+        return tuple(constant(one, self.site.names) for one in self.site.kernel.arguments)
+
+    @cached_property
+    def grid(self) -> tuple[str, ...]:
+        """Extents of the grid as texts."""
+        return tuple(map(shown, _grid(self.site)))
+
+
+def _differs(one: _Side, other: _Side) -> bool:
     """Whether two launches are of two kernels, of one kernel over grids that are made in different
-    ways, or of two instances of which only one is given shared memory; `grids` keeps the texts of
-    grids by the identity of the launch."""
-    if one.kernel.text != other.kernel.text:
+    ways, or of two instances of which only one is given shared memory."""
+    if one.name != other.name:
         return True
-    if one.kernel.arguments != other.kernel.arguments and shown(one.kernel) != shown(other.kernel):
-        return _shared(one) != _shared(other)
-    for site in (one, other):
-        if id(site) not in grids:
-            grids[id(site)] = tuple(map(shown, _grid(site)))
-    first, second = grids[id(one)], grids[id(other)]
-    return bool(first and second) and first != second
+    if one.text != other.text:
+        return one.shared != other.shared
+    return bool(one.grid and other.grid) and one.grid != other.grid
 
 
-def _flagged(one: LaunchSite, other: LaunchSite) -> bool:
+def _flagged(one: _Side, other: _Side) -> bool:
     """Whether two launches are of one kernel with and without something: truth values that differ,
     or a number and none."""
-    if one.kernel.text != other.kernel.text or _shared(one) != _shared(other):
+    if one.name != other.name or one.shared != other.shared or one.values == other.values:
         return False
-    given = zip(one.kernel.arguments, other.kernel.arguments, strict=False)
-    values = [(constant(a, one.names), constant(b, other.names)) for a, b in given]
     return any(
         isinstance(a, int) and isinstance(b, int) and a != b
         and ((isinstance(a, bool) and isinstance(b, bool)) or 0 in (a, b))
-        for a, b in values
+        for a, b in zip(one.values, other.values, strict=False)
     )  # fmt: skip
 
 

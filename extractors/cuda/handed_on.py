@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
@@ -19,22 +21,25 @@ def handed_on(
     mine: Sequence[LaunchSite],
     every: Sequence[LaunchSite],
     definitions: Sequence[n.Definition],
-    functions: Mapping[str, Sequence[n.Definition]],
+    calls: Calls,
 ) -> Iterator[Decision]:
     """Pointers that a launch of this kernel and one of another are both given, where one host
     function leads to both, and the first of the two kernels writes through them."""
     by_name = {one.name: one for one in definitions}
     found: dict[tuple[str, str], set[Lines]] = {}
+    asked = {id(site): _Asked.of(site) for site in (*mine, *every)}
     for site in mine:
         for other in every:
-            if _name(other) == _name(site) or other.top != site.top or _apart(site, other):
+            if _name(other) == _name(site) or other.top != site.top:
+                continue
+            if asked[id(site)].excludes(asked[id(other)]):
                 continue
             later = _order(other) > _order(site)
             for name in _both(site, other, by_name, later=later):
                 lines = found.setdefault((LEFT if later else TAKEN, name), set())
                 lines |= {place(at) for one in (site, other) for at in (one.at, one.reached)}
                 head = by_name[_name(other)].at.line
-                lines |= {(head, head), *_parting(site, other, functions)}
+                lines |= {(head, head), *calls.parting(site, other)}
     for (value, name), lines in found.items():
         yield Decision(
             axis="kernel_boundaries", value=value, lines=tuple(sorted(lines)),
@@ -42,17 +47,38 @@ def handed_on(
         )  # fmt: skip
 
 
-def _parting(
-    site: LaunchSite, other: LaunchSite, functions: Mapping[str, Sequence[n.Definition]]
-) -> Iterator[Lines]:
-    """The calls of the two functions that launch, where one function calls both."""
-    wanted = {site.function, other.function}
-    for holder in (one for many in functions.values() for one in many) if len(wanted) > 1 else ():
-        calls = [c for c in n.inside(holder.body) if isinstance(c, n.Call)]
-        named = [(c.function.text.rpartition("::")[2], c) for c in calls
-                 if isinstance(c.function, n.Name)]  # fmt: skip
-        if wanted <= {name for name, _ in named}:
-            yield from (place(call.at) for name, call in named if name in wanted)
+@dataclass(eq=False)
+class Calls:
+    """What the functions of a file call by name, each walked once and only when it is asked for."""
+
+    functions: Mapping[str, Sequence[n.Definition]]
+    _known: dict[frozenset[str], frozenset[Lines]] = field(default_factory=dict)
+
+    def parting(self, site: LaunchSite, other: LaunchSite) -> frozenset[Lines]:
+        """The calls of the two functions that launch, where one function calls both."""
+        wanted = frozenset({site.function, other.function})
+        if wanted not in self._known:
+            holders = self._named if len(wanted) > 1 else ()
+            self._known[wanted] = frozenset(
+                lines
+                for places in holders
+                if wanted <= places.keys()
+                for name in wanted
+                for lines in places[name]
+            )
+        return self._known[wanted]
+
+    @cached_property
+    def _named(self) -> list[dict[str, set[Lines]]]:
+        found: list[dict[str, set[Lines]]] = []
+        for holder in (one for many in self.functions.values() for one in many):
+            places: dict[str, set[Lines]] = {}
+            for call in n.inside(holder.body):
+                if isinstance(call, n.Call) and isinstance(call.function, n.Name):
+                    name = call.function.text.rpartition("::")[2]
+                    places.setdefault(name, set()).add(place(call.at))
+            found.append(places)
+        return found
 
 
 def _name(site: LaunchSite) -> str:
@@ -63,17 +89,31 @@ def _order(site: LaunchSite) -> tuple[int, int]:
     return (site.reached.line, site.at.line)
 
 
-def _apart(one: LaunchSite, other: LaunchSite) -> bool:
-    """Whether two launches stand on two sides of a branch, or under two cases of a switch."""
-    return any(_excludes(a, b) or _excludes(b, a) for a in one.guards for b in other.guards)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a launch stands under: its conditions, their opposites, and what is compared for
+    equality with what."""
 
+    conditions: frozenset[str]
+    opposites: frozenset[str]
+    equals: Mapping[str, set[str]]
 
-def _excludes(guard: str, other: str) -> bool:
-    if other == f"not ({guard})":
-        return True
-    asked, equal, value = guard.rpartition(" == ")
-    same, again, rest = other.rpartition(" == ")
-    return bool(equal and again) and asked == same and value != rest
+    @classmethod
+    def of(cls, site: LaunchSite) -> _Asked:
+        equals: dict[str, set[str]] = {}
+        for guard in site.guards:
+            asked, equal, value = guard.rpartition(" == ")
+            if equal:
+                equals.setdefault(asked, set()).add(value)
+        opposites = frozenset(f"not ({guard})" for guard in site.guards)
+        return cls(frozenset(site.guards), opposites, equals)
+
+    def excludes(self, other: _Asked) -> bool:
+        """Whether two launches stand on two sides of a branch, or under two cases of a switch."""
+        if self.opposites & other.conditions or other.opposites & self.conditions:
+            return True
+        both = self.equals.keys() & other.equals.keys()
+        return any(len(self.equals[asked] | other.equals[asked]) > 1 for asked in both)
 
 
 def _both(

@@ -23,7 +23,7 @@ from extractors.cuda.contracts import (
     threads_fit,
     whole_warps,
 )
-from extractors.cuda.handed_on import handed_on
+from extractors.cuda.handed_on import Calls, handed_on
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
@@ -39,6 +39,7 @@ from extractors.cuda.tensors import handed_twice, layouts
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
 from extractors.host.facts import HostFacts
+from kb.evidence import Lines
 from kb.ir import Kernel, ParameterKind
 from kb.space import Constraint, GuardedPoints, Launch, Point, Scalar, Tuning
 
@@ -64,7 +65,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     callable_ = _functions(unit)
     routes = Routes(callable_, launched, path)
     forks = routes.forks() if launched else ()
-    origins = BlockOrigins(callable_, path)
+    origins, calls = BlockOrigins(callable_, path), Calls(unit.functions)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]
         mine = [one for one in walker.found if _is(one, definition, every, unit.functions)]
@@ -87,9 +88,10 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
         parts = parts_by_count(mine, found.library, counters)
-        taken = [fork for fork in forks if mine and fork.lines(definition.name)]
-        led = {line for fork in taken for line in fork.lines(definition.name)}
-        led |= {line for fork in taken for line in routes.behind(fork.test)}
+        led: set[Lines] = set()
+        for fork in forks if mine else ():
+            if lines := fork.lines(definition.name):
+                led |= {*lines, *routes.behind(fork.test)}
         others = by_the_host(mine, walker.found, routes.behind, led)
         compiled = by_compilation(kernel, found.targets)
         kept = [
@@ -111,7 +113,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *promises(definition, found.library),
-                 *handed_on(mine, walker.found, found.definitions, unit.functions))
+                 *handed_on(mine, walker.found, found.definitions, calls))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip

@@ -30,6 +30,8 @@ class Fork:
         """The lines of the branch and of the sides that run a kernel, where others do other work
         instead."""
         ours = [(side, at) for side, at in self.sides if kernel in side]
+        if not ours:
+            return set()
         rest = [side for side, _ in self.sides if kernel not in side]
         if not any(side - own for own, _ in ours for side in rest):
             return set()

@@ -56,10 +56,13 @@ def shares(
     lines: set[Lines] = set()
     asked: dict[int, set[str]] = {}
     names: dict[tuple[str, int, int], _Made] = {}
+    known: set[tuple[int, ...]] = set()
     for site in launches:
         function = origins.holder(site)
-        if function is None:
+        shape = (id(function), *map(id, site.shape[:2]))
+        if function is None or shape in known:
             continue
+        known.add(shape)
         walk = _Shares(origins, library, counters, asked, names)
         for part, extent in enumerate(site.shape[:2]):
             walk.of_grid = not part

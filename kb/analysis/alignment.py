@@ -12,7 +12,6 @@ from math import prod
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Graph, Lines, Node
-from kb.analysis.loops import loops_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ir import ParameterKind, TileType
@@ -95,7 +94,7 @@ def _taken_together(facts: Facts) -> Iterator[WholeVectors]:
     """Sizes that a loop ends at in steps of several elements, which a loop in it takes one by one
     without asking again."""
     graph, values = facts.threads, facts.thread_values
-    loops = [loop for loop in loops_of(graph, values) if loop.induction and loop.high]
+    loops = [loop for loop in facts.thread_loops if loop.induction and loop.high]
     tests = graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE) if len(loops) > 1 else ()
     asked = {a for n in tests for v in n.op.inputs[:2] for a in values.expr(v).atoms()}
     for outer in loops:
@@ -140,7 +139,7 @@ def _held_below(facts: Facts, values: Values, vector: Vector, place: Expr) -> It
                 if size.atom is not None and _places(place, first, size.atom):
                     yield size.atom.value
         node = node.parent
-    for loop in loops_of(graph, values):
+    for loop in facts.thread_loops:
         if not vector.accesses[0].inside(loop.node) or loop.high is None or loop.induction is None:
             continue
         bound, step = values.expr(loop.high).atom, values.expr(loop.step)
@@ -172,7 +171,7 @@ def aligned_arrays(facts: Facts) -> dict[str, tuple[int, Lines]]:
     arrays = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY}
     found: dict[str, tuple[int, Lines]] = {}
     several = list(vectors(facts))
-    loops = loops_of(facts.threads, facts.thread_values) if several else ()
+    loops = facts.thread_loops if several else ()
     begun = {c.argument: c.init for loop in loops for c in loop.carried}
     for vector in several:
         name = _base(facts.threads, begun, vector.cast.op.inputs[0])

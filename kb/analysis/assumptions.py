@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines
-from kb.analysis.loops import Loop, loops_of
+from kb.analysis.loops import Loop
 from kb.analysis.parameters import tile_extents
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ir import ParameterKind
@@ -108,7 +108,7 @@ def whole_rounds(facts: Facts) -> Iterator[tuple[Access, str, str]]:
     own = facts.thread_values
     alike = {
         loop.node.op.span
-        for loop in (loops_of(facts.threads, own) if facts.of_threads else ())
+        for loop in (facts.thread_loops if facts.of_threads else ())
         if loop.low is not None and own.expr(loop.low).constant == 0
     }
     for access in _bare(facts) if alike else ():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import lru_cache
+
 from kb.analysis.graph import CASTS, TURNS, Graph, Node
 from kb.ops import CONTRACTIONS, OpKind
 
@@ -29,7 +32,7 @@ def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
             if loop is holder[0]:
                 continue
         for feed in graph.feeds(current):
-            if feed not in seen:
+            if feed not in seen and graph.rests_on_argument(feed, argument):
                 seen.add(feed)
                 pending.append(feed)
     return False
@@ -38,36 +41,46 @@ def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
 def accumulating(graph: Graph, argument: str, next_: str) -> Node | None:
     """The contraction that adds into a carried value: as its third operand, or through an
     addition."""
-    toward = graph.node_set(graph.of(*CONTRACTIONS))
-    for node in graph.upstream(next_, lambda n: n.op.kind in CONTRACTIONS, toward):
-        if node.op.kind in CONTRACTIONS:
-            acc = node.op.operand("acc")
-            if acc is not None and (acc == argument or leads(graph, acc, argument)):
-                return node
-            if acc is None or not leads(graph, acc, argument):
-                if _added(graph, node, argument):
-                    return node
-    return None
+    adding = {
+        node: None
+        for node in graph.of(*CONTRACTIONS)
+        if graph.rests_on(next_, node) and _into(graph, node, argument)
+    }
+    if not adding:
+        return None
+    toward = graph.node_set(adding)
+    way = graph.upstream(next_, lambda n: n.op.kind in CONTRACTIONS, toward)
+    return next((node for node in way if node in adding), None)
 
 
-def _added(graph: Graph, contraction: Node, argument: str) -> bool:
-    """True when the product, possibly scaled by an elementwise factor, turned, one side of a
-    branch, or taken together with other products, is added to an argument or taken off it."""
-    value = contraction.result
+def _into(graph: Graph, contraction: Node, argument: str) -> bool:
+    """True when a product is added to an argument, by the contraction itself or after it."""
+    acc = contraction.op.operand("acc")
+    if acc is not None and (acc == argument or leads(graph, acc, argument)):
+        return True
+    return argument in _additions(graph)[contraction]
+
+
+@lru_cache(maxsize=2)
+def _additions(graph: Graph) -> dict[Node, set[str | None]]:
+    """What every product is added to, or taken off: after it was scaled by an elementwise factor,
+    turned, handed over by one side of a branch, or taken together with other products."""
+    return {node: _added(graph, node) for node in graph.of(*CONTRACTIONS)}
+
+
+def _added(graph: Graph, contraction: Node) -> set[str | None]:
+    value, found = contraction.result, set[str | None]()
     for _ in range(6):
         users = graph.users(value)
         adds = [user for user in users if user.op.kind in _ADDING]
-        if any(_only_scales(graph, add, argument) for add in adds):
-            return True
+        found.update(core for add in adds for v in add.op.inputs for core, _ in _factors(graph, v))
         steps = [u for u in users if u.op.kind in _KEEPING or _side_of_branch(u)]
         steps += [u for u in adds if _of_products(graph, u)]
-        if len(steps) != 1:
-            return False
-        handed_on = graph.onward(steps[0], value)
+        handed_on = graph.onward(steps[0], value) if len(steps) == 1 else ()
         if not handed_on:
-            return False
+            break
         value = handed_on[0]
-    return False
+    return found
 
 
 def _of_products(graph: Graph, node: Node) -> bool:
@@ -90,20 +103,19 @@ def _side_of_branch(node: Node) -> bool:
     return node.op.kind == OpKind.YIELD and parent is not None and parent.op.kind == OpKind.IF
 
 
-def _only_scales(graph: Graph, added: Node, argument: str) -> bool:
-    return any(scaled(graph, value, argument) is not None for value in added.op.inputs)
-
-
 def scaled(graph: Graph, value: str, argument: str) -> bool | None:
     """False for an argument itself, True for its product with a factor, on a side of a branch too;
     None for anything else."""
-    pending = [(value, False)]
-    found: bool | None = None
+    found = [times for core, times in _factors(graph, value) if core == argument]
+    return any(found) if found else None
+
+
+def _factors(graph: Graph, value: str) -> Iterator[tuple[str | None, bool]]:
+    """What a value is, or is a product with, on sides of branches too; True for products."""
+    pending: list[tuple[str | None, bool]] = [(value, False)]
     for current, times in pending:
         core = graph.core(current)
-        if core == argument:
-            found = times or bool(found)
-            continue
+        yield core, times
         made = graph.producer(core)
         if made is None or core is None or len(pending) > MAX_KEPT:
             continue
@@ -111,4 +123,3 @@ def scaled(graph: Graph, value: str, argument: str) -> bool | None:
             pending += [(v, True) for v in made.op.inputs[:2]]
         elif made.op.kind == OpKind.IF:
             pending += [(v, times) for v in graph.feeds(core)]
-    return found

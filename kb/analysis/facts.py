@@ -90,8 +90,15 @@ class Facts:
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
         """Loops in program order, but for those that only add up where accesses go."""
-        found = loops_of(self.graph, self.values)
+        found = self.thread_loops
+        if self.threads is not self.graph:
+            found = loops_of(self.graph, self.values)
         return tuple(loop for loop in found if not self._places(loop))
+
+    @cached_property
+    def thread_loops(self) -> tuple[Loop, ...]:
+        """Every loop of the entry as it is written, in program order."""
+        return loops_of(self.threads, self.thread_values)
 
     def _places(self, loop: Loop) -> bool:
         """True for rounds known when a kernel is compiled that touch no memory and give nothing

@@ -105,6 +105,7 @@ class Graph:
     uses: dict[str, list[tuple[Node, str]]] = field(default_factory=dict)
     _feeds: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _masks: dict[str, int] = field(default_factory=dict)
+    _own: dict[str, int] = field(default_factory=dict)
     _of_kind: dict[str, list[Node]] = field(default_factory=dict)
     alone: dict[str, str] = field(default_factory=dict)
 
@@ -234,8 +235,9 @@ class Graph:
     def _close(self) -> None:
         """Which nodes, and arguments of regions, every value rests on, as bit sets."""
         own = {value: 1 << node.index for value, node in self.defs.items()}
-        own |= {value: 1 << at for at, value in enumerate(self.arguments, len(self.nodes))}
-        self._masks = reached((*self.arguments, *self.defs), self.feeds, own)
+        places = enumerate(self.arguments, len(self.nodes))
+        self._own = {value: 1 << at for at, value in places}
+        self._masks = reached((*self.arguments, *self.defs), self.feeds, own | self._own)
 
     def rests_on(self, value: str | None, node: Node) -> bool:
         """True when `value` is computed from a result of `node`."""
@@ -243,8 +245,8 @@ class Graph:
 
     def rests_on_argument(self, value: str, argument: str) -> bool:
         """True when `value` is computed from an argument of a region, in whatever round."""
-        # An argument is all of its own bits, and the bits of what it rests on.
-        return not self._masks.get(argument, 0) & ~self._masks.get(value, 0)
+        own = self._own.get(argument)
+        return own is None or bool(self._masks.get(value, 0) & own)
 
     def rests_on_any(self, value: str | None, nodes: NodeSet) -> bool:
         """True when `value` is computed from a result of one of several nodes."""

@@ -8,7 +8,7 @@ from functools import lru_cache
 from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Carried, Role, loops_of, updates
+from kb.analysis.loops import Carried, Role, updates
 from kb.ops import READS, WRITES, OpKind
 
 _TOTALS = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
@@ -30,7 +30,7 @@ def held_sums(facts: Facts) -> list[tuple[Role, Node]]:
     graph = facts.threads
     loads, stores = graph.of(*READS), [n for n in graph.of(*WRITES) if n.op.inputs]
     found = []
-    for loop in loops_of(graph, facts.thread_values):
+    for loop in facts.thread_loops:
         known = loop.range is not None and loop.range.op.kind == OpKind.STATIC_RANGE
         for state in loop.of(*_TOTALS) if known else ():
             steps = updates(graph, state.argument, state.next)
