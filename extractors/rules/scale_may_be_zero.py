@@ -36,11 +36,30 @@ def quantise(x, out, T: Int):
 
 
 class ScaleMayBeZero(Rule):
-    """A tile is divided by the maximum of its own absolute values, perhaps times a number. A tile
-    of zeros gives 0 / 0."""
+    """A tile is divided by the maximum of its own absolute values, perhaps times a number, or
+    multiplied by a number over that maximum. A tile of zeros gives 0 / 0, or 0 times infinity."""
 
     name = "scale-may-be-zero"
-    matches = (Case(_QUANTISE, "zeros"), Case(_TILES, "zeros"))
+    matches = (
+        Case(_QUANTISE, "zeros"),
+        Case(_TILES, "zeros"),
+        Case(
+            vary(
+                _QUANTISE,
+                ("T: tl.constexpr", "TOP: tl.constexpr, T: tl.constexpr"),
+                ("/ 127.0", "/ TOP"),
+            ),
+            "zeros",
+        ),
+        Case(
+            vary(
+                _QUANTISE,
+                ("tl.max(tl.abs(v), axis=0) / 127.0", "127.0 / tl.max(tl.abs(v), axis=0)"),
+                ("v / scale", "v * scale"),
+            ),
+            "zeros",
+        ),
+    )
     near_misses = (
         NearMiss(
             vary(_QUANTISE, ("tl.max(tl.abs(v), axis=0)",
@@ -59,6 +78,17 @@ class ScaleMayBeZero(Rule):
             vary(_TILES, ("v / top", "v * top")),
             why="nothing is divided",
         ),
+        NearMiss(
+            vary(_QUANTISE, ("tl.max(tl.abs(v), axis=0) / 127.0",
+                             "127.0 / tl.maximum(tl.max(tl.abs(v), axis=0), 1e-6)"),
+                 ("v / scale", "v * scale")),
+            why="the maximum is kept above zero before a number is divided by it",
+        ),
+        NearMiss(
+            vary(_QUANTISE, ("tl.max(tl.abs(v), axis=0) / 127.0",
+                             "127.0 / tl.max(tl.abs(v), axis=0)"), ("v / scale", "v")),
+            why="what is divided by the maximum multiplies nothing",
+        ),
     )  # fmt: skip
 
     seen = (
@@ -74,7 +104,9 @@ class ScaleMayBeZero(Rule):
             if top is None or graph.producer(top.op.inputs[0]) is None:
                 continue
             held = graph.producer(graph.core(_magnitudes(graph, top)))
-            if held is not None and graph.rests_on(node.op.inputs[0], held):
+            if held is None:
+                continue
+            if graph.rests_on(node.op.inputs[0], held):
                 yield self.finding(
                     subject,
                     "a tile is divided by its own largest magnitude: a tile of zeros gives 0 / 0, "
@@ -82,6 +114,31 @@ class ScaleMayBeZero(Rule):
                     "keep the divisor above zero: a maximum with a small number, or a select",
                     [node, top],
                 )
+            elif scaled := _times(graph, node, held):
+                yield self.finding(
+                    subject,
+                    "a tile is multiplied by a number over its own largest magnitude: a tile of "
+                    "zeros gives 0 times infinity, which is a NaN",
+                    "keep the divisor above zero: a maximum with a small number, or a select",
+                    [scaled, node, top],
+                )
+
+
+def _times(graph: Graph, quotient: Node, held: Node) -> Node | None:
+    """The product of a quotient with what the largest magnitude was taken of."""
+    for product in graph.of(OpKind.MUL):
+        sides = product.op.inputs[:2]
+        cores = [graph.core(one) for one in sides]
+        if quotient.result in cores:
+            other = sides[1 - cores.index(quotient.result)]
+            if graph.rests_on(other, held) and not graph.rests_on(other, quotient):
+                return product
+    return None
+
+
+def _number(graph: Graph, value: str | None) -> bool:
+    """A constant, or a number that the launch gives."""
+    return graph.kind_of(value) == OpKind.CONST or value in graph.function.parameter_names
 
 
 def _largest(graph: Graph, value: str) -> Node | None:
@@ -96,9 +153,9 @@ def _largest(graph: Graph, value: str) -> Node | None:
         if node.op.kind not in (OpKind.MUL, OpKind.DIV):
             return None
         left, right = (graph.core(one) for one in node.op.inputs[:2])
-        if graph.kind_of(right) == OpKind.CONST and left is not None:
+        if _number(graph, right) and left is not None:
             value = left
-        elif graph.kind_of(left) == OpKind.CONST and right is not None:
+        elif _number(graph, left) and right is not None:
             if node.op.kind == OpKind.DIV:
                 return None
             value = right
