@@ -81,6 +81,16 @@ def scale(x, out, n, low, T: tl.constexpr, HALF: tl.constexpr):
     tl.store(out + at, v / by, mask=at < n)
 """
 )
+_FILLED = (
+    TILE
+    + """
+@ct.kernel
+def surprise(x, out, T: Int, small: float):
+    floor = ct.full((T,), small, dtype=ct.float32)
+    v = ct.load(x, index=(ct.bid(0),), shape=(T,))
+    ct.store(out, index=(ct.bid(0),), tile=v * ct.log(ct.maximum(v, floor)))
+"""
+)
 _LOGARITHM_THREADS = """__global__ void surprise(const float* x, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = x[at] * logf(fmaxf(x[at], 1e-8f));
@@ -111,6 +121,7 @@ class EpsPlacement(Pattern):
         Case(vary(_UNIT, ("+ eps)", "+ 1e-6)")), "added to the divisor"),
         Case(_LOGARITHM, "clamp"),
         Case(_LARGEST, "clamp"),
+        Case(_FILLED, "clamp"),
         Case(_CLAMPED, "clamp"),
         Case(_LOGARITHM_THREADS, "clamp"),
         Case(

@@ -39,10 +39,8 @@ def floors(facts: Facts, kind: str = OpKind.MAXIMUM) -> list[Floor]:
             sides = [(a, b) for a, b in (node.op.inputs[:2], node.op.inputs[1::-1])]
         for bounded, low in sides:
             number = _number(facts, low)
-            given = (
-                number is not None or facts.graph.core(low) in facts.graph.function.parameter_names
-            )
-            if not given or not facts.feeding(bounded):
+            handed = _filling(facts, low) in facts.graph.function.parameter_names
+            if not (handed or number is not None) or not facts.feeding(bounded):
                 continue
             taken = _taken(facts, node.result)
             if taken is not None:
@@ -74,12 +72,17 @@ def _compared(facts: Facts, value: str) -> bool:
 
 def _number(facts: Facts, value: str) -> float | None:
     """The number that a value is, or that a tile is filled with."""
+    literal = facts.values.literal(_filling(facts, value))
+    return literal if isinstance(literal, int | float) and not isinstance(literal, bool) else None
+
+
+def _filling(facts: Facts, value: str) -> str | None:
+    """What a value is, or what a tile is filled with."""
     core = facts.graph.core(value)
     made = facts.graph.producer(core)
     if made is not None and made.op.kind == OpKind.FULL:
-        core = made.op.operand("value")
-    literal = facts.values.literal(core)
-    return literal if isinstance(literal, int | float) and not isinstance(literal, bool) else None
+        return facts.graph.core(made.op.operand("value"))
+    return core
 
 
 def _taken(facts: Facts, value: str) -> Node | None:
