@@ -128,3 +128,17 @@ def largest(x, out, n, T: tl.constexpr):
 """
 )
 """A second loop goes on where the first one ends."""
+LEFT = """__global__ void scale(const float* x, float* out) {
+    __shared__ float part[128];
+    int at = blockIdx.x * 128 + threadIdx.x;
+    float v = x[at];
+    part[threadIdx.x] = fabsf(v);
+    __syncthreads();
+    for (int s = 64; s > 0; s >>= 1) {
+        if (threadIdx.x < s) part[threadIdx.x] = fmaxf(part[threadIdx.x], part[threadIdx.x + s]);
+        __syncthreads();
+    }
+    out[at] = v / part[0];
+}
+"""
+"""Elements that a thread leaves in shared memory, and goes on with after all have met."""

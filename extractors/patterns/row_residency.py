@@ -12,6 +12,7 @@ from extractors.patterns.cases_kept import (
     GROUPS_IN_ROUNDS,
     GROUPS_POINTER,
     GROUPS_TILE,
+    LEFT,
     OWN_PART,
     OWN_PART_TILE,
     SUMMED_ON,
@@ -43,7 +44,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.kept_rows import over_rounds, read_for_own_part, reduced, resident, shared_vector
 from kb.analysis.loops import Role
 from kb.analysis.peeled import peeled_tails
-from kb.analysis.register_rows import kept_in_registers
+from kb.analysis.register_rows import held_over_barrier, kept_in_registers
 from kb.analysis.row_chunks import along, chunked, goes_on, passes, sweeps
 from kb.analysis.symbolic import sub
 from kb.evidence import Decision
@@ -178,6 +179,7 @@ class RowResidency(Pattern):
         Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
         Case(BACKWARD_REGISTERS_THREADS, _REGISTERS),
         Case(_GROUPS, _REGISTERS),
+        Case(LEFT, _REGISTERS),
         Case(OWN_ROW_THREADS, _REGISTERS),
         Case(GROUPS_POINTER, _REGISTERS),
         Case(GROUPS_TILE, _REGISTERS),
@@ -189,6 +191,16 @@ class RowResidency(Pattern):
         Case(TAIL, _ONCE),
     )
     near_misses = (
+        NearMiss(
+            vary(LEFT, ("= v / part[0]", "= x[at] / part[0]")),
+            why="the element is loaded again",
+            value=_REGISTERS,
+        ),
+        NearMiss(
+            vary(LEFT, ("= v / part[0]", "= part[127 - threadIdx.x]")),
+            why="only what others left is stored",
+            value=_REGISTERS,
+        ),
         NearMiss(SCORES_THREADS, why="keys are no values", value="multi-pass reload (2 passes)"),
         NearMiss(
             vary(BACKWARD_REGISTERS_THREADS, ("= kept[j] - part", "= x[at + j] - part")),
@@ -278,6 +290,8 @@ class RowResidency(Pattern):
             return
         if held := kept_in_registers(facts, facts.loads):
             yield self.decide(facts, _REGISTERS, held)
+        elif beside := held_over_barrier(facts):
+            yield self.decide(facts, _REGISTERS, beside)
         elif rounds := over_rounds(facts):
             yield self.decide(facts, "tile kept over the loop", rounds)
         elif put := [a for a in facts.loads if self._sorted(facts, a)]:

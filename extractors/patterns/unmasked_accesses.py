@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, vary
@@ -11,14 +11,17 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_CHUNKS_
 from extractors.patterns.thread_guard import leaving_blocks
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import VIEWS, Graph, Node
+from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.analysis.stored import computed
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.analysis.values import Values
 from kb.evidence import Decision
+from kb.ir import Op, walk
 from kb.ops import ATOMICS, OWN_THREAD, READS, OpKind
 
 _ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
+_LOGIC = CASTS | {OpKind.AND, OpKind.OR, OpKind.NOT, OpKind.BIT_AND, OpKind.BIT_OR}
+_LEAVING = frozenset({OpKind.RETURN, OpKind.BREAK, OpKind.CONTINUE})
 _BARE_THREADS = vary(ADD_THREADS, ("if (at < n) ", ""))
 _VALUES_THREADS = vary(_BARE_THREADS, ("x[at] + y[at]", "(x[at] > 0.f ? x[at] : y[at])"))
 _BARE = vary(
@@ -40,6 +43,19 @@ __global__ void total(const float* x, float* out) {
         for (int w = 0; w < 64; ++w) all += part[w];
         out[blockIdx.x] = all;
     }
+}
+"""
+_TREE_THREADS = """__global__ void scale(const float* x, float* out, int n) {
+    __shared__ float part[128];
+    int at = blockIdx.x * 128 + threadIdx.x;
+    float v = x[at];
+    part[threadIdx.x] = fabsf(v);
+    __syncthreads();
+    for (int s = 64; s > 0; s >>= 1) {
+        if (threadIdx.x < s) part[threadIdx.x] = fmaxf(part[threadIdx.x], part[threadIdx.x + s]);
+        __syncthreads();
+    }
+    out[at] = v / part[0];
 }
 """
 _SUMMED = (
@@ -95,6 +111,7 @@ class UnmaskedAccesses(Pattern):
         Case(_BARE_THREADS, "none: extents are whole tiles"),
         Case(_VALUES_THREADS, "none: extents are whole tiles"),
         Case(_WHOLE_THREADS, "none: extents are whole tiles"),
+        Case(_TREE_THREADS, "none: extents are whole tiles"),
         Case(_BLOCKS, "none: extents are whole tiles"),
         Case(_TABLE, _SOME),
         Case(vary(_TABLE, ("table + at)", "table + row % 4 * T + at)")), _SOME),
@@ -130,6 +147,14 @@ class UnmaskedAccesses(Pattern):
             vary(_WHOLE_THREADS, ("K / 64;", "(K + 63) / 64;")), why="the last round may go past"
         ),
         NearMiss(ADD_THREADS, why="threads outside do nothing"),
+        NearMiss(
+            vary(_TREE_THREADS, ("    out[at] =", "    if (at < n) out[at] =")),
+            why="threads outside store nothing",
+        ),
+        NearMiss(
+            vary(_TREE_THREADS, ("    part[", "    if (at >= n) return;\n    part[")),
+            why="threads outside leave",
+        ),
         NearMiss(ROW_NORM_CHUNKS_THREADS, why="each thread's loop ends with the row"),
     )
 
@@ -151,7 +176,6 @@ class UnmaskedAccesses(Pattern):
         graph = facts.threads
         if leaving_blocks(facts):
             return  # Told with what the blocks ask.
-        tests = [n for n in graph.of(*_ORDERED) if _positional(graph, n)]
         values = facts.thread_values
         loops = [n for n in graph.of(OpKind.RANGE) if _strided(graph, values, n)]
         placed = [
@@ -161,8 +185,11 @@ class UnmaskedAccesses(Pattern):
             and n.op.operand("mask") is None
             and graph.roots(n.op.operand("pointer"), *OWN_THREAD)
         ]
-        limited = graph.of(OpKind.MINIMUM, OpKind.CLAMP, OpKind.OPAQUE, OpKind.ASYNC_COPY)
-        if tests or loops or limited:
+        tests = any(_keeps(graph, n, placed) for n in graph.of(*_ORDERED) if _positional(graph, n))
+        least = graph.node_set(graph.of(OpKind.MINIMUM, OpKind.CLAMP))
+        limited = any(graph.rests_on_any(n.op.operand("pointer"), least) for n in placed)
+        unknown = any(n.op.inputs for n in graph.of(OpKind.OPAQUE))
+        if tests or loops or limited or unknown or graph.of(OpKind.ASYNC_COPY):
             return
         if any(n.op.kind != OpKind.LOAD for n in placed):
             yield self.decide(facts, "none: extents are whole tiles", placed)
@@ -227,6 +254,30 @@ def _positional(graph: Graph, test: Node) -> bool:
     """Whether a comparison asks for the own position, not for what was loaded there."""
     above = graph.upstream(test.result, lambda n: n.op.kind in READS)
     return any(n.op.kind in OWN_THREAD for n in above)
+
+
+def _keeps(graph: Graph, test: Node, placed: list[Node]) -> bool:
+    """Whether a comparison may keep an access inside: one stands in a branch on it, threads leave
+    by it, or it is used for more than branches."""
+    pending = [test]
+    for current in pending:
+        for user in graph.users(current.result):
+            if user.op.kind in _LOGIC and user not in pending:
+                pending.append(user)
+            elif user.op.kind != OpKind.IF or _matters(user, placed):
+                return True
+    return False
+
+
+def _matters(branch: Node, placed: list[Node]) -> bool:
+    """Whether a branch holds one of the accesses, or lets threads leave."""
+    inside = any(node.inside(branch) for node in placed)
+    return inside or any(op.kind in _LEAVING for op in _inner(branch))
+
+
+def _inner(branch: Node) -> Iterator[Op]:
+    for region in branch.op.regions:
+        yield from walk(region)
 
 
 def _strided(graph: Graph, values: Values, walked: Node) -> bool:

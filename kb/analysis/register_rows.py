@@ -37,6 +37,35 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
     return list(found)
 
 
+def held_over_barrier(facts: Facts) -> list[Node]:
+    """Elements that a thread leaves in shared memory for the others, and of which it goes on with
+    its own after they have met: where they are loaded, and where they are stored beside what was
+    taken from shared memory."""
+    graph = facts.threads
+    met = [n.index for n in graph.of(OpKind.BARRIER)] if facts.of_threads else []
+    left = [n for n in graph.of(OpKind.STORE) if _shared(n)] if met else []
+    taken = graph.node_set(n for n in graph.of(OpKind.LOAD) if _shared(n))
+    found: dict[Node, None] = {}
+    for store in graph.of(OpKind.STORE) if left else ():
+        value = store.op.operand("value")
+        if _shared(store) or not graph.rests_on_any(value, taken):
+            continue
+        for load in graph.roots(value, OpKind.LOAD):
+            if _shared(load) or load.loops != store.loops:
+                continue
+            if any(
+                graph.rests_on(n.op.operand("value"), load)
+                and any(n.index < at < store.index for at in met)
+                for n in left
+            ):
+                found.update(dict.fromkeys((load, store)))
+    return list(found)
+
+
+def _shared(node: Node) -> bool:
+    return node.op.attribute("space") == "shared"
+
+
 def filled(graph: Graph, result: str) -> tuple[str, ...]:
     """What the rounds of a loop put into a row that it gives, of which each round has elements of
     its own; none where a round goes on with what the one before it left."""
