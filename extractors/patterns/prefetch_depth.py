@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_rows import COPY
+from extractors.patterns.cases_rows import COPY, ROW_NORM_CHUNKS
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
-from extractors.patterns.cases_rows_threads import COPY_THREADS
+from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_CHUNKS_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.product_summed import SUM_THREADS
 from kb.analysis import symbolic as s
@@ -18,6 +18,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.thread_products import thread_products
+from kb.dialects.registry import latency_hints
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
 
@@ -108,6 +109,7 @@ class PrefetchDepth(Pattern):
         Case(_TURNED_OVER, "manual double buffering"),
         Case(_BUFFERED.replace("wait_prior(1)", "wait_prior(0)"), "num_stages 1"),
         Case(SUM_THREADS, "compiler-inferred"),
+        Case(ROW_NORM_CHUNKS, "compiler-inferred"),
     )
     near_misses = (
         NearMiss(_RING.replace("i % DEEP", "0"), why="one buffer, no ring"),
@@ -116,6 +118,12 @@ class PrefetchDepth(Pattern):
         NearMiss(COPY_POINTER, why="no loop, no hint"),
         NearMiss(COPY_THREADS, why="no loop, no hint"),
         NearMiss(vary(SUM_THREADS, ("a[row", "(row")), why="one side alone is loaded"),
+        NearMiss(
+            vary(ROW_NORM_CHUNKS, ("j * T + lanes))", "j * T + lanes), latency=4)")),
+            why="the loads say how far ahead",
+            value="compiler-inferred",
+        ),
+        NearMiss(ROW_NORM_CHUNKS_THREADS, why="loads of this language take no hint"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -162,10 +170,14 @@ class PrefetchDepth(Pattern):
                 yield self.decide(facts, "compiler-inferred", [*fed, *heads])
 
     def _fed(self, facts: Facts) -> list[Access]:
-        """Loads in a loop that feed its matrix products, or the products that threads add up."""
+        """Loads in a loop that feed its matrix products, or the products that threads add up; in a
+        language whose loads may be given a latency, all of a loop."""
         products = [p for p in facts.contractions if p.op.kind in CONTRACTIONS]
         if not products:
             fed = {a.node: a for _, pair in thread_products(facts) for loads in pair for a in loads}
+            if not fed and latency_hints(facts.kernel.dialect):
+                rolled = {loop.node for loop in facts.rolled_loops}
+                return [a for a in facts.loads if a.loop in rolled]
             return [a for a in fed.values() if a.loop is not None]
         return [
             a

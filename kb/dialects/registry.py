@@ -50,6 +50,13 @@ def staged_launch(name: str) -> bool:
     return found is not None and found.staged_launch
 
 
+def latency_hints(name: str) -> bool:
+    """Whether loads of a dialect may be given a latency; False for an unknown one."""
+    found = _READ.get(name)
+    rows = found.rows if found is not None else ()
+    return any(one.role == "latency" for row in rows for one in row.parameters)
+
+
 def stores_cast(name: str) -> bool:
     """Whether stores of a dialect cast by themselves; False for an unknown one."""
     found = _READ.get(name)
