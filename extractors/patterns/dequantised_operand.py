@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
@@ -93,6 +94,7 @@ class DequantisedOperand(Pattern):
             yield self.decide(facts, "dequantised before the product", found)
 
 
+@lru_cache(maxsize=2)
 def unpacked_operands(facts: Facts) -> list[list[Node]]:
     """Of every operand that is computed from bits of loaded words: the operations from the bits up
     to the product, nearest to it first."""

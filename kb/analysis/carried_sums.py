@@ -24,13 +24,8 @@ def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
             return True
         if len(seen) > limit:
             return False
-        if current in graph.arguments and current != value:
-            loop = graph.arguments[current][0]
-            holder = graph.arguments.get(argument)
-            if holder is None or not (loop is holder[0] or loop.inside(holder[0])):
-                continue
-            if loop is holder[0]:
-                continue
+        if current != value and not _passes(graph, current, argument):
+            continue
         for feed in graph.feeds(current):
             if feed not in seen and graph.rests_on_argument(feed, argument):
                 seen.add(feed)
@@ -38,27 +33,46 @@ def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
     return False
 
 
+def _passes(graph: Graph, value: str, argument: str) -> bool:
+    """False for what a loop carries that is not inside the loop of an argument: another round."""
+    held, holder = graph.arguments.get(value), graph.arguments.get(argument)
+    return held is None or (holder is not None and held[0].inside(holder[0]))
+
+
+def leading(graph: Graph, argument: str, next_: str) -> set[str]:
+    """Of everything that a value is computed from, what `leads` to an argument: for all at once."""
+    users: dict[str, list[str]] = {}
+    pending, seen = [next_], {next_}
+    for current in pending:
+        for feed in graph.feeds(current):
+            if graph.rests_on_argument(feed, argument):
+                users.setdefault(feed, []).append(current)
+                if feed not in seen:
+                    seen.add(feed)
+                    pending.append(feed)
+    found, way = {argument}, [argument]
+    for current in way:
+        for user in users.get(current, ()):
+            if user not in found:
+                found.add(user)
+                if _passes(graph, user, argument):
+                    way.append(user)
+    return found
+
+
 def accumulating(graph: Graph, argument: str, next_: str) -> Node | None:
     """The contraction that adds into a carried value: as its third operand, or through an
     addition."""
-    adding = {
-        node: None
-        for node in graph.of(*CONTRACTIONS)
-        if graph.rests_on(next_, node) and _into(graph, node, argument)
-    }
+    products = [node for node in graph.of(*CONTRACTIONS) if graph.rests_on(next_, node)]
+    sums = {node: node.op.operand("acc") for node in products}
+    on = any(v is not None and graph.rests_on_argument(v, argument) for v in sums.values())
+    led = leading(graph, argument, next_) if on else {argument}
+    adding = {n for n in products if sums[n] in led or argument in _additions(graph)[n]}
     if not adding:
         return None
     toward = graph.node_set(adding)
     way = graph.upstream(next_, lambda n: n.op.kind in CONTRACTIONS, toward)
     return next((node for node in way if node in adding), None)
-
-
-def _into(graph: Graph, contraction: Node, argument: str) -> bool:
-    """True when a product is added to an argument, by the contraction itself or after it."""
-    acc = contraction.op.operand("acc")
-    if acc is not None and (acc == argument or leads(graph, acc, argument)):
-        return True
-    return argument in _additions(graph)[contraction]
 
 
 @lru_cache(maxsize=2)

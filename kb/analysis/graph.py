@@ -246,7 +246,9 @@ class Graph:
     def rests_on_argument(self, value: str, argument: str) -> bool:
         """True when `value` is computed from an argument of a region, in whatever round."""
         own = self._own.get(argument)
-        return own is None or bool(self._masks.get(value, 0) & own)
+        if own is None:  # What is no argument is all of its own bits, and of what it rests on.
+            return not self._masks.get(argument, 0) & ~self._masks.get(value, 0)
+        return bool(self._masks.get(value, 0) & own)
 
     def rests_on_any(self, value: str | None, nodes: NodeSet) -> bool:
         """True when `value` is computed from a result of one of several nodes."""

@@ -8,7 +8,7 @@ from enum import StrEnum
 from kb.analysis import symbolic as s
 from kb.analysis.beside_block import beside_block
 from kb.analysis.butterflies import mirrored
-from kb.analysis.carried_sums import accumulating, leads, scaled
+from kb.analysis.carried_sums import accumulating, leading, leads, scaled
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.analysis.values import Values
@@ -160,19 +160,20 @@ def grower(graph: Graph, value: str) -> Node | None:
 
 def updates(graph: Graph, argument: str, next_: str) -> list[Node]:
     """Operations on the way from a carried argument to its next value, last first."""
-    found: list[Node] = []
+    found: dict[Node, None] = {}
+    led = leading(graph, argument, next_)
     pending, seen = [next_], {next_}
     for current in pending:
-        if not leads(graph, current, argument):
+        if current not in led:
             continue
         node = graph.producer(current)
-        if node is not None and node not in found:
-            found.append(node)
+        if node is not None:
+            found[node] = None
         for feed in graph.feeds(current):
             if feed not in seen:
                 seen.add(feed)
                 pending.append(feed)
-    return found
+    return list(found)
 
 
 def _contracts_into(graph: Graph, argument: str, next_: str) -> bool:
