@@ -163,6 +163,8 @@ def _alone(index: Expr) -> Iterator[Atom]:
     """Loaded values in an index whose factor goes with nothing else."""
     factors: dict[tuple[str, ...], list[Atom]] = {}
     for atoms, number in index.terms:
+        if any(a.kind is AtomKind.LANE and str(a.args[0]) == "1" for a in atoms):
+            continue  # the only lane adds nothing
         for atom in atoms:
             rest = tuple(sorted(a.text for a in atoms if a is not atom))
             factors.setdefault((str(number), *rest), []).append(atom)

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.agreement import agreements
 from kb.analysis.alignment import aligned_arrays, vector_ends, whole_vectors
+from kb.analysis.contents import contents
 from kb.analysis.contracts import contracts
 from kb.analysis.facts import Facts
+from kb.analysis.flags import unless
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.parameters import tile_extents
@@ -51,6 +53,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _vector_ends,
         contracts,
         agreements,
+        contents,
         asserted,
         quotients,
         shared_heads,
@@ -167,24 +170,13 @@ def _whole_row(facts: Facts) -> Iterator[Constraint]:
         if node.op.kind == OpKind.LT and lane.kind is AtomKind.LANE:
             size = str(lane.args[0])
             if size in facts.constexprs and size != extent.text and facts.reductions:
-                unless = "".join(f"{one} or " for one in _unless(facts, node))
+                without = "".join(f"{one} or " for one in unless(facts, node))
                 yield implied(
-                    f"{unless}{size} >= {extent.text}",
+                    f"{without}{size} >= {extent.text}",
                     "the row is reduced in one tile",
                     "use the next power of two of the row length",
                     node.lines,
                 )
-
-
-def _unless(facts: Facts, node: Node) -> list[str]:
-    """Of the compile-time flags whose branches an operation stands in, what makes it not run."""
-    found = []
-    inside = {one.parent: one.branch for one in (node, *node.around()) if one.parent is not None}
-    for branch in facts.guards(node):
-        flag = facts.graph.core(branch.op.inputs[0])
-        if flag in facts.constexprs and branch in inside:
-            found.append(flag if inside[branch] else f"not {flag}")
-    return found
 
 
 def _whole_lanes(facts: Facts) -> Iterator[Constraint]:

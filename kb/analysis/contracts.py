@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.assumptions import unit_strides, whole_rounds
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Lines
+from kb.analysis.graph import Lines, Node
 from kb.analysis.idioms import against_extent, between_lanes, masks, sides
 from kb.analysis.loops import Loop
 from kb.analysis.parameters import parameters_of, tile_extents
@@ -68,20 +68,58 @@ def _shared_strides(facts: Facts) -> Iterator[Constraint]:
 
 
 def _first_contents(facts: Facts) -> Iterator[Constraint]:
-    """What many blocks add to must be zero before."""
-    stored = {a.array for a in facts.stores if not a.is_atomic}
+    """What many blocks add to must be zero before: where they add, and not on the other side of the
+    branch, which sets it."""
     sums: dict[str, Access] = {}
     for access in facts.stores:
         adds = access.node.op.kind in (OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD)
-        if adds and access.array is not None and access.array not in stored:
+        if adds and access.array is not None:
             sums.setdefault(access.array, access)
     for array, access in sums.items():
+        sets = [a for a in facts.stores if a.array == array and not a.is_atomic]
+        apart = [_apart(facts, access.node, one.node) for one in sets]
+        if not all(apart):
+            continue
+        unless = f"{apart[0]} or " if apart else ""
         yield implied(
-            f"{array}.initial == 0",
+            f"{unless}{array}.initial == 0",
             f"blocks add to {array} with atomics and none of them sets it first",
             "fill it with zeros before every launch, also before every timed one",
             access.node.lines,
         )
+
+
+def _apart(facts: Facts, added: Node, stored: Node) -> str:
+    """The condition under which a branch takes the side that stores, and not the side that adds, in
+    the words of parameters; empty where the two are not on the sides of one branch."""
+    for branch in facts.guards(added):
+        inside = [one for one in (added, *added.around()) if one.parent is branch]
+        beside = [one for one in (stored, *stored.around()) if one.parent is branch]
+        if inside and beside and inside[0].branch != beside[0].branch:
+            return _words(facts, branch.op.inputs[0], bool(beside[0].branch))
+    return ""
+
+
+def _words(facts: Facts, value: str, negated: bool) -> str:
+    """A flag, or a comparison of a parameter with a number, or what is otherwise so."""
+    core = facts.graph.core(value) or ""
+    if core in facts.constexprs:
+        return f"not {core}" if negated else core
+    test = facts.graph.producer(core)
+    sign = _SIGNS.get(test.op.kind) if test is not None else None
+    if test is None or sign is None:
+        return ""
+    left, right = sides(facts, test)
+    known = left.atom is not None and left.atom.kind is AtomKind.PARAMETER
+    if not known or right.constant is None:
+        return ""
+    return f"{left} {sign[negated]} {right}"
+
+
+_SIGNS: dict[str, tuple[str, str]] = {
+    OpKind.EQ: ("==", "!="), OpKind.NE: ("!=", "=="), OpKind.LT: ("<", ">="),
+    OpKind.LE: ("<=", ">"), OpKind.GT: (">", "<="), OpKind.GE: (">=", "<"),
+}  # fmt: skip
 
 
 def _one_per_tile(facts: Facts) -> Iterator[Constraint]:

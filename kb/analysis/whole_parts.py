@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Lines
+from kb.analysis.graph import Lines, Node
 from kb.analysis.parameters import parameters_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.knowledge import ParameterRole
@@ -108,7 +108,8 @@ def shared_heads(facts: Facts) -> Iterator[Constraint]:
 
 def divided_by(facts: Facts) -> Iterator[Constraint]:
     """Numbers that are handed over to divide elements by on every path: a temperature. What a sum
-    or one is divided by is a count."""
+    is divided by is a count, and what one is divided by, unless it scales elements as they were
+    loaded."""
     divisions = facts.graph.of(OpKind.DIV)
     roles = {fact.name: fact.role for fact in parameters_of(facts)} if divisions else {}
     for node in divisions:
@@ -119,13 +120,25 @@ def divided_by(facts: Facts) -> Iterator[Constraint]:
         if roles.get(divisor.value) not in (ParameterRole.SCALE, ParameterRole.SCALAR):
             continue
         summed = any(facts.graph.rests_on(value, one) for one in facts.reductions)
-        if not summed and facts.values.literal(value) is None:
+        if not summed and (facts.values.literal(value) is None or _scales(facts, node)):
             yield implied(
                 f"{divisor.text} != 0",
                 f"the kernel divides by {divisor.text}",
                 "refuse zero before the launch, or leave the division out where it is not wanted",
                 node.lines,
             )
+
+
+def _scales(facts: Facts, quotient: Node) -> bool:
+    """Whether elements that were loaded are multiplied by a quotient, as they stand."""
+    users = facts.graph.users(quotient.result)
+    return any(
+        facts.held_loads(side)
+        for user in users
+        if user.op.kind == OpKind.MUL
+        for side in user.op.inputs[:2]
+        if side != quotient.result
+    )
 
 
 def _counts(part: Expr) -> bool:
