@@ -260,7 +260,11 @@ class Attributes(Tensors):
         if name in ("dim", "ndimension"):
             return self.rank(owner)
         if name in ("view", "reshape"):
-            return self.reshaped(owner, args)
+            seen = self.reshaped(owner, args)
+            fact = machine.tensors.get(seen)
+            if name == "view" and fact is not None and fact.base is owner:
+                fact.viewed = self.where(node)
+            return seen
         if name in ("t", "T"):
             return self.transposed(owner, self.where(node))
         if name in ("new_empty", "new_zeros", "new_full"):

@@ -37,7 +37,7 @@ def host_contracts(material: Material) -> Iterator[Constraint]:
     if not sites:
         return
     first = sites[0]
-    names = _names(material, first)
+    names = names_of(material, first)
     yield from _computed(material, sites, names)
     yield from _fixed(material, sites)
     yield from _zeroed(material, sites)
@@ -45,14 +45,17 @@ def host_contracts(material: Material) -> Iterator[Constraint]:
     yield from _conditions(material, names)
 
 
-def _stated(expression: str, because: str, hint: str, lines: Lines) -> Constraint:
+def stated(
+    expression: str, because: str, hint: str, lines: Lines, *, checked: bool = True
+) -> Constraint:
+    """A constraint that the host keeps to, or, not `checked`, that follows from how it launches."""
     return Constraint(
         expression=expression, origin=Origin.STATED, because=because, hint=hint, lines=lines,
-        checked_by_host=True,
+        checked_by_host=checked,
     )  # fmt: skip
 
 
-def _names(material: Material, launch: LaunchRecord) -> Names:
+def names_of(material: Material, launch: LaunchRecord) -> Names:
     """Names of the kernel: extents that are passed are called by their parameter."""
     names = material.names(launch)
     for name, value in launch.args:
@@ -62,7 +65,8 @@ def _names(material: Material, launch: LaunchRecord) -> Names:
     return names
 
 
-def _readable(text: str) -> bool:
+def readable(text: str) -> bool:
+    """Whether an expression is known to its last part, and short enough."""
     return len(text) <= MAX_TEXT and UNKNOWN not in text
 
 
@@ -76,9 +80,9 @@ def _computed(material: Material, sites: list[LaunchRecord], names: Names) -> It
         if any(_settled(dict(s.args).get(name), s, name) != value for s in sites[1:]):
             continue
         text = names.text(value)
-        if _readable(text) and " if " not in text and text != name:
+        if readable(text) and " if " not in text and text != name:
             made = material.made(first, name)
-            yield _stated(
+            yield stated(
                 f"{name} == {text}",
                 "the host computes the argument so",
                 "keep to it where the kernel is launched from elsewhere",
@@ -93,7 +97,7 @@ def _fixed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint
         if name in compiled or isinstance(value, bool) or value != 0:
             continue
         if all(dict(site.args).get(name) == 0 for site in sites):
-            yield _stated(
+            yield stated(
                 f"{name} == 0",
                 "every launch passes zero",
                 "read what the kernel does with it before another number is passed",
@@ -106,7 +110,7 @@ def _zeroed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrain
     for name, _ in sites[0].args:
         made = [made_of_zeros(material, site, name) for site in sites]
         if made[0] is not None and None not in made:
-            yield _stated(
+            yield stated(
                 f"{name}.initial == 0",
                 "the host fills the array with zeros before the launch",
                 "keep the zeros where the kernel adds to the array or leaves a part of it out",
@@ -150,8 +154,8 @@ def _folded(value: Value, cases: list[tuple[Choice, Expr]], budget: int) -> Valu
             if choice == value:
                 return called
             if choice.cond == value.cond:
-                then = _replaced(value.then, choice.then, called)
-                other = _replaced(value.other, choice.other, called)
+                then = replaced(value.then, choice.then, called)
+                other = replaced(value.other, choice.other, called)
                 if then == other:
                     return then
         return value
@@ -161,11 +165,12 @@ def _folded(value: Value, cases: list[tuple[Choice, Expr]], budget: int) -> Valu
     return value
 
 
-def _replaced(value: Value, what: Value, called: Expr) -> Value:
+def replaced(value: Value, what: Value, called: Expr) -> Value:
+    """A value with a part of it called otherwise."""
     if value == what:
         return called
     if isinstance(value, Expr):
-        args = tuple(_replaced(arg, what, called) for arg in value.args)
+        args = tuple(replaced(arg, what, called) for arg in value.args)
         return value if args == value.args else Expr(value.op, args, value.size, value.depth)
     return value
 
@@ -183,7 +188,7 @@ def _blocks(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrain
             if isinstance(number, int) and number > 1
         ]
         if hints.get("occupancy") in per_sm:
-            yield _stated(
+            yield stated(
                 f"occupancy == {hints['occupancy']}",
                 f"the grid has {hints['occupancy']} blocks per multiprocessor, as many as the "
                 "hint asks for",
@@ -195,7 +200,7 @@ def _blocks(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrain
             for place, extent in enumerate(fact.dims or () if fact is not None else ()):
                 for axis, blocks in enumerate(grid):
                     if extent == blocks and isinstance(extent, (Expr, Choice)) and _made(extent):
-                        yield _stated(
+                        yield stated(
                             f"{name}.shape[{place}] == grid[{axis}]",
                             "every block has a row of its own in the array",
                             "allocate the array for the grid that is launched",
@@ -218,7 +223,7 @@ def _clusters(material: Material) -> Iterator[Constraint]:
             for point in case.points:
                 blocks = dict(point).get("num_ctas")
                 if isinstance(blocks, int) and blocks > 1:
-                    yield _stated(
+                    yield stated(
                         "num_ctas <= target.max_cluster_size",
                         "some configurations ask for clusters of several blocks",
                         "keep them for targets with clusters (compute capability 9 and above)",
@@ -248,8 +253,8 @@ def _conditions(material: Material, names: Names) -> Iterator[Constraint]:
         for cond in together(guard.cond, guard.holds):
             told = _of_problem(cond) or _of_arrays(cond, names)
             text = names.text(cond) if told else UNKNOWN
-            if _readable(text):
-                yield _stated(
+            if readable(text):
+                yield stated(
                     text,
                     "the host launches the kernel under this condition only",
                     "launch another kernel where it does not hold",

@@ -19,14 +19,15 @@ from kb.evidence import Lines
 @dataclass(slots=True)
 class TensorFact:
     """What is known of a tensor the host made: its name, extents, fill value, element type, what it
-    was made from, whether it is all of that in another shape, where its axes were put in another
-    order, and whether it holds random numbers."""
+    was made from, whether it is all of that in another shape and where that may not be copied,
+    where its axes were put in another order, and whether it holds random numbers."""
 
     name: str | None = None
     dims: tuple[Value, ...] | None = None
     like: Value = None
     base: Value = None
     reshaped: bool = False
+    viewed: Lines | None = None
     turned: Lines | None = None
     fill: Value = None
     rank: int | None = None

@@ -43,10 +43,11 @@ def asked_outside(material: Material, launch: LaunchRecord) -> Iterator[Outer]:
         held = [
             {(guard.cond, guard.holds) for guard in call.path.guards} for call in calls.values()
         ]
-        last = max(calls)
-        names = _Names(dict(calls[last].given))
-        for check in _once(rows[:last]):
-            yield from _told(check, held, names)
+        names = [_Names(dict(call.given)) for call in calls.values()]
+        for check in _once(rows[: max(calls)]):
+            against = {(guard.cond, not guard.holds) for guard in check.path.guards}
+            after = [at for at, one in enumerate(held) if not against & one]
+            yield from _told(check, held, names[after[-1] if after else -1])
 
 
 def asked_in_forward(material: Material, launch: LaunchRecord) -> Iterator[Outer]:

@@ -13,6 +13,7 @@ from extractors.host.derived import grid_lines
 from extractors.host.events import KernelSignature, LaunchRecord, SearchRecord, TargetProfile
 from extractors.host.facts import HostFacts, Material
 from extractors.host.interpreter import Interpreter, written_in_functions
+from extractors.host.launch_contracts import launch_contracts
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins
@@ -191,6 +192,7 @@ def _facts(
             *constraints_of(material),
             *made_contiguous(material),
             *host_contracts(material),
+            *launch_contracts(material),
         ),
         decisions=decisions_of(material),
         diagnostics=_diagnostics(reader, material),

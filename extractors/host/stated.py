@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from extractors.host.as_written import as_written, parses
 from extractors.host.assume import Guard
 from extractors.host.conditions import together
 from extractors.host.events import CheckRecord, LaunchRecord
@@ -13,6 +16,9 @@ from extractors.host.values import Expr, Value
 from kb.evidence import Lines
 from kb.space import Constraint, Origin
 
+MAX_WAYS = 4
+"""Launches of one place whose ways are looked at."""
+
 MAX_CONDITIONS = 2
 """Conditions of a check beyond those of the launch; more make a constraint that nobody reads."""
 
@@ -21,6 +27,7 @@ def constraints_of(material: Material) -> tuple[Constraint, ...]:
     """Conditions that the host checks before it launches this kernel. What it checks on a further
     condition, which some ways to the same launch do not meet, is told with that condition."""
     found: dict[str, Constraint] = {}
+    unread: list[CheckRecord] = []
     shared = _shared(material)
     asked: dict[tuple[Lines, Value], tuple[LaunchRecord, CheckRecord, tuple[Guard, ...]]] = {}
     for launch in material.launches:
@@ -37,20 +44,60 @@ def constraints_of(material: Material) -> tuple[Constraint, ...]:
         names = _names(material, launch)
         for part in together(event.cond) if isinstance(event.cond, Expr) else ():
             known = any(True for _ in atoms(part))
-            _add(found, _text(names, part, further) if known else UNKNOWN, event)
-    for launch in material.sites():
+            if not _add(found, _text(names, part, further) if known else UNKNOWN, event):
+                unread.append(event)
+    for launch in _some(material):
         names = _names(material, launch)
-        for check, guards in material.asked_beside(launch):
-            if isinstance(check.cond, Expr) and (check.lines, check.cond) not in asked:
-                if len(guards) <= MAX_CONDITIONS and all(_plainly_asked(g.cond) for g in guards):
-                    _add(found, _text(names, check.cond, guards), check)
-        for outer in (*asked_outside(material, launch), *asked_in_forward(material, launch)):
-            further = outer.guards
+        for check, cond, guards in _either_way(_beside(material, launch)):
+            if not isinstance(cond, Expr) or (check.lines, cond) in asked:
+                continue
+            if len(guards) <= MAX_CONDITIONS and all(_plainly_asked(g.cond) for g in guards):
+                _add(found, _text(names, cond, guards), check)
+            elif check.stack == launch.stack[: len(check.stack)]:
+                unread.append(check)
+        outside = (*asked_outside(material, launch), *asked_in_forward(material, launch))
+        outer = [(one.check, one.demand, one.guards) for one in outside]
+        for check, demand, further in _either_way(outer):
             if len(further) <= MAX_CONDITIONS and all(_plainly_asked(g.cond) for g in further):
-                for part in together(outer.demand):
+                for part in together(demand):
                     known = any(True for _ in atoms(part))
-                    _add(found, _text(names, part, further) if known else UNKNOWN, outer.check)
+                    _add(found, _text(names, part, further) if known else UNKNOWN, check)
+    told = {one.lines for one in found.values()}
+    for event in unread:
+        if event.lines not in told:
+            for text in as_written(material.tree, event.lines):
+                _add(found, text, event)
     return tuple(found.values())
+
+
+def _some(material: Material) -> Iterator[LaunchRecord]:
+    """A few launches for each place: others may come by on other ways."""
+    seen: dict[tuple[Lines, tuple[str, ...]], int] = {}
+    for launch in material.launches:
+        key = launch.lines, launch.stack
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] <= MAX_WAYS:
+            yield launch
+
+
+_Asked = tuple[CheckRecord, Value, tuple[Guard, ...]]
+"""A check, what it demands, and the conditions on which it is made."""
+
+
+def _beside(material: Material, launch: LaunchRecord) -> list[_Asked]:
+    return [(check, check.cond, guards) for check, guards in material.asked_beside(launch)]
+
+
+def _either_way(checks: list[_Asked]) -> Iterator[_Asked]:
+    """Checks with the conditions on which they are made; one that is made on a condition and
+    without it is made in any case."""
+    single: dict[tuple[Lines, Value, Expr], set[bool]] = {}
+    for check, demand, guards in checks:
+        if len(guards) == 1:
+            single.setdefault((check.lines, demand, guards[0].cond), set()).add(guards[0].holds)
+    for check, demand, guards in checks:
+        both = len(guards) == 1 and len(single[check.lines, demand, guards[0].cond]) > 1
+        yield check, demand, () if both else guards
 
 
 Conditions = frozenset[tuple[Expr, bool]]
@@ -105,12 +152,16 @@ def _names(material: Material, launch: LaunchRecord) -> Names:
     return names
 
 
-def _add(found: dict[str, Constraint], text: str, check: CheckRecord) -> None:
-    """Keep a constraint that is told in full and is new."""
-    if UNKNOWN not in text and "@" not in text and text not in found:
+def _add(found: dict[str, Constraint], text: str, check: CheckRecord) -> bool:
+    """Keep a constraint that is told in full, unless it is known; False where nobody can read
+    it."""
+    if UNKNOWN in text or "@" in text or not parses(text):
+        return False
+    if text not in found:
         found[text] = Constraint(
             expression=text, origin=Origin.STATED, lines=check.lines, checked_by_host=True
         )
+    return True
 
 
 def _plainly_asked(cond: Value) -> bool:
@@ -118,7 +169,9 @@ def _plainly_asked(cond: Value) -> bool:
     if not isinstance(cond, Expr) or cond.op not in ("none", "not", "==", "!=", "in", "not in"):
         return isinstance(cond, Expr) and cond.op == "sym"
     return all(
-        not isinstance(arg, Expr) or arg.op in ("sym", "tensor") or _plainly_asked(arg)
+        not isinstance(arg, Expr)
+        or arg.op in ("sym", "tensor", "dim", "rank")
+        or _plainly_asked(arg)
         for arg in cond.args
     )
 

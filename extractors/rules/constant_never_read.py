@@ -20,13 +20,15 @@ _TILED = vary(SEARCHED, ("cache = {}\n", "cache = {}\nLN2 = math.log(2)\n"))
 
 
 class ConstantNeverRead(Rule):
-    """A name that the module sets once to a number, a text or an expression of them, and that
-    neither the module reads nor another one takes from it."""
+    """A name that the module sets once to a number, a text, an expression of them or a name of
+    another module, and that neither the module reads nor another one takes from it."""
 
     name = "constant-never-read"
     matches = (
         Case(_POINTER, "`LIMIT`"),
         Case(_TILED, "`LN2`"),
+        Case(vary(_TILED, ("LN2 = math.log(2)", "log = get_logger(__name__)")), "`log`"),
+        Case(vary(_TILED, ("LN2 = math.log(2)", "ZERO = ct.PaddingMode.ZERO")), "`ZERO`"),
         Case(
             vary(_POINTER, ("= 65536", "= 65536 if torch.version.hip is None else 4096")), "`LIMIT`"
         ),
@@ -36,13 +38,17 @@ class ConstantNeverRead(Rule):
         NearMiss(
             vary(_POINTER, ("LIMIT = ", '__all__ = ["LIMIT"]\nLIMIT = ')), why="it is exported"
         ),
+        NearMiss(
+            vary(_POINTER, ("LIMIT = 65536", "LIMIT = register(4)")),
+            why="the call that makes it may be what it is for",
+        ),
         NearMiss(vary(_POINTER, ("LIMIT = ", "_ = ")), why="the name says that it is not used"),
     )
-    seen = (Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_fwd_kernel_with_lse", 29),)
+    seen = (Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_kernel", 26),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material = subject.host.material
-        found = _unread(material) if material is not None and _first(material) else {}
+        found = _unread(material) if material is not None else {}
         if found:
             names = ", ".join(f"`{name}`" for name in found)
             yield self.finding(
@@ -53,26 +59,6 @@ class ConstantNeverRead(Rule):
                 found.values(),
                 Severity.NOTE,
             )
-
-
-def _first(material: Material) -> bool:
-    """Whether the kernel is the first function of the module under the decorator that it has, so
-    that a finding about the module is told once."""
-    own = [
-        node
-        for node in material.tree.body
-        if isinstance(node, ast.FunctionDef) and node.decorator_list
-    ]
-    mine = next((node for node in own if node.name == material.signature.name), None)
-    if mine is None:
-        return False
-    head = _head(mine)
-    return next(node for node in own if _head(node) == head) is mine
-
-
-def _head(node: ast.FunctionDef) -> str:
-    last = node.decorator_list[-1]
-    return ast.unparse(last.func if isinstance(last, ast.Call) else last)
 
 
 def _unread(material: Material) -> dict[str, Lines]:
@@ -99,7 +85,15 @@ def _unread_here(tree: ast.Module) -> dict[str, Lines]:
 
 
 def _plain(value: ast.expr) -> bool:
-    """A number or text, computed from numbers, or one of two such."""
+    """A number or text, computed from numbers, or one of two such; a name of another module; what
+    is made of the name of the module alone, as loggers are."""
+    if isinstance(value, ast.Attribute):
+        return isinstance(value.value, ast.Name) or _plain(value.value)
+    if isinstance(value, ast.Subscript):
+        return isinstance(value.value, ast.Attribute) and _plain(value.value)
+    if isinstance(value, ast.Call) and value.args and not value.keywords:
+        if all(isinstance(one, ast.Name) and one.id == "__name__" for one in value.args):
+            return True
     if isinstance(value, ast.Constant):
         return isinstance(value.value, int | float | str) and value.value != ""
     if isinstance(value, ast.UnaryOp):

@@ -107,6 +107,10 @@ class UndeterminedPadding(Rule):
                 [load, *users],
             )
 
+    def summed(self, subject: Subject) -> frozenset[Access]:
+        """Loads whose lanes outside are added up."""
+        return frozenset(self._found(subject))
+
     def _found(self, subject: Subject) -> dict[Access, list[Node]]:
         found: dict[Access, list[Node]] = {}
         lanes = PaddedLanes(subject.facts)

@@ -45,6 +45,12 @@ _BY_LAMBDA = vary(
 )  # fmt: skip
 
 
+_KEYED = vary(
+    AUTOTUNED, ("n, T: tl", "n, bucket, T: tl"), ('key=["n"]', 'key=["bucket"]'),
+    ("(x, out, n)", "(x, out, n, n // 1024)"),
+)  # fmt: skip
+
+
 class UnusedParameter(Rule):
     """A parameter that nothing reads. A compile-time one still costs one compilation per value; one
     of a helper costs those who read its calls."""
@@ -55,6 +61,7 @@ class UnusedParameter(Rule):
         Case(vary(ROW_NORM, ("T: Int):", "T: Int, B: Int):")), "compiled anew"),
         Case(vary(ADD_POINTER, ("T: tl.constexpr", "T: tl.constexpr, B: tl.constexpr")), "B"),
         Case(vary(ADD_POINTER, ("n, T:", "n, far, T:")), "far"),
+        Case(vary(_KEYED, ("bucket, T:", "bucket: tl.constexpr, T:")), "serves the key"),
         Case(vary(_HELPED, ("at + size", "at")), "`size` of `near`"),
         Case(vary(_LANES, ("float by)", "float by, int far)")), "far"),
         Case(vary(_BY_LAMBDA, ("float by)", "float by, int far)")), "far"),
@@ -66,6 +73,7 @@ class UnusedParameter(Rule):
         ),
     )
     near_misses = (
+        NearMiss(_KEYED, why="the search is keyed on it: that is what it is for"),
         NearMiss(ROW_NORM, why="every parameter is read"),
         NearMiss(_HELPED, why="every parameter of the helper is read"),
         NearMiss(_LANES, why="every parameter is read"),
@@ -90,11 +98,6 @@ class UnusedParameter(Rule):
                  ("by * x", "by.scale * x")),
             why="a macro of a library stands before the type of a parameter that is read",
         ),
-        NearMiss(
-            vary(AUTOTUNED, ("n, T: tl", "n, bucket, T: tl"), ("key=[\"n\"]", "key=[\"bucket\"]"),
-                 ("(x, out, n)", "(x, out, n, n // 1024)")),
-            why="the search is keyed on it: that is what it is for",
-        ),
     )  # fmt: skip
 
     seen = (Seen("liger-kernel", "liger_kernel/ops/rms_norm.py", "_rms_norm_backward_kernel", 163),)
@@ -106,13 +109,15 @@ class UnusedParameter(Rule):
         cuda = facts.kernel.dialect == "cuda"
         for fact in parameters_of(facts):
             used = fact.role is not ParameterRole.UNUSED or facts.graph.uses.get(fact.name)
-            if used or fact.name in keyed or any(fact.name in what for what in kept):
+            if used or any(fact.name in what for what in kept):
                 continue
+            if fact.name in keyed and fact.kind != "constexpr":
+                continue  # a search tells problems apart by it, which costs no compilation
             if fact.name.rstrip("_") == UNNAMED or not fact.name.isidentifier():
                 continue  # left without a name on purpose, or a pack, or not understood
             if fact.kind == "constexpr" and cuda:
                 continue  # a template parameter may stand in types, which no operation reads
-            yield self._told(subject, fact)
+            yield self._told(subject, fact, fact.name in keyed)
         if not cuda:
             yield from self._helpers(subject)
 
@@ -133,15 +138,19 @@ class UnusedParameter(Rule):
                     Severity.NOTE,
                 )
 
-    def _told(self, subject: Subject, fact: ParameterFact) -> Finding:
+    def _told(self, subject: Subject, fact: ParameterFact, keyed: bool) -> Finding:
         constexpr = fact.kind == "constexpr"
+        told = f"`{fact.name}` is never read"
+        if keyed:
+            told += " by the kernel, it only serves the key of the search"
         return self.finding(
             subject,
-            f"`{fact.name}` is never read"
-            + (", yet every value of it is compiled anew" if constexpr else ""),
-            f"remove `{fact.name}` from the parameters and from the launch",
+            told + (", yet every value of it is compiled anew" if constexpr else ""),
+            f"make `{fact.name}` a run-time parameter, of which a key may be made, too"
+            if keyed
+            else f"remove `{fact.name}` from the parameters and from the launch",
             subject.facts.declared(fact.name),
-            Severity.WARNING if constexpr else Severity.NOTE,
+            Severity.WARNING if constexpr and not keyed else Severity.NOTE,
         )
 
 

@@ -133,7 +133,7 @@ def _told_apart(facts: Facts) -> Iterator[Constraint]:
                     continue
                 told.add((source.array, access.array))
                 yield implied(
-                    f"distinct({source.array}.values)",
+                    f"{source.array}.repeats == 0",
                     f"what is loaded from {source.array} says where {access.array} is written; "
                     "the same place twice would be written by several at once, in any order",
                     "make sure that no place comes twice, or add to it with atomics",
