@@ -235,17 +235,31 @@ def shares_work(
 
 
 def _of_run(material: Material, launch: LaunchRecord, value: Value) -> bool:
-    """Whether a value is the batch, the first of three axes or more that the grid has one program
-    for each of; or the length of sequences, a middle axis of four that one axis of the grid has
-    together with the batch: the other, the heads, is rounded up to a tile and not in the grid."""
+    """Whether a value is a number of rows that the grid has one program for each of: the batch, the
+    first of two axes or more; the length of sequences, the middle one of three beside the batch, or
+    of four that one axis of the grid has together with the batch: the other, the heads, is rounded
+    up to a tile and not in the grid. One more or less is as many."""
+    if isinstance(value, Expr) and value.op in ("-", "+") and isinstance(value.args[1], int):
+        rows = _multiplied(launch.grid, whole=True)
+        return _counts_rows(material, launch, value.args[0], value, rows)
+    return _counts_rows(material, launch, value, value, _multiplied(launch.grid))
+
+
+def _counts_rows(
+    material: Material, launch: LaunchRecord, value: Value, part: Value, rows: list[list[Expr]]
+) -> bool:
     if not isinstance(value, Expr) or value.op != "dim":
         return False
     array, axis = value.args
-    rows = _multiplied(launch.grid)
-    mine = next((row for row in rows if value in row), None)
+    mine = next((row for row in rows if part in row), None)
     rank = _rank(material, array) or 0
-    if mine is None or axis == 0 or rank != 4 or axis not in (1, 2):
-        return mine is not None and axis == 0 and rank > 2
+    if mine is None or not isinstance(axis, int):
+        return False
+    if axis == 0 or (rank == 3 and axis == 1):
+        batch = Expr("dim", (array, 0))
+        return rank > 1 and (axis == 0 or any(batch in row for row in rows))
+    if rank != 4 or axis not in (1, 2):
+        return False
     heads = Expr("dim", (array, 3 - axis))
     tiles = [arg for _, arg in launch.args if isinstance(arg, Expr) and arg.op in ("npow2", "max")]
     rounded = Expr("npow2", (heads,))
@@ -258,8 +272,9 @@ def _of_run(material: Material, launch: LaunchRecord, value: Value) -> bool:
     )
 
 
-def _multiplied(grid: Value) -> list[list[Expr]]:
-    """For each axis of a grid the extents that it has one program each for."""
+def _multiplied(grid: Value, *, whole: bool = False) -> list[list[Expr]]:
+    """For each axis of a grid the extents that it has one program each for; `whole` takes sums as
+    they stand, too."""
     axes = grid if isinstance(grid, tuple) else (grid,)
     found = []
     for axis in axes:
@@ -269,7 +284,7 @@ def _multiplied(grid: Value) -> list[list[Expr]]:
                 pending.extend((part.then, part.other))
             elif isinstance(part, Expr) and part.op == "*":
                 pending.extend(part.args)
-            elif isinstance(part, Expr) and part.op == "dim":
+            elif isinstance(part, Expr) and (part.op == "dim" or (whole and part.op in ("-", "+"))):
                 row.append(part)
         found.append(row)
     return found

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from extractors.host.array_sizes import own_sizes
 from extractors.host.events import CheckRecord
@@ -14,23 +14,16 @@ from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis import symbolic
-from kb.analysis.accesses import Access, Mode
-from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.parameters import parameters_of
+from kb.analysis.late_widening import widened_late
 from kb.analysis.sums import is_index
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.widths import (
     Widths,
-    below_short,
-    beside_rows,
     items,
-    multiplied,
     short_products,
 )
 from kb.evidence import Finding
-from kb.knowledge import ParameterRole
-from kb.ops import OpKind
 
 _DEVICE = ("capability", "target.", "condition@", "exception@")
 LARGE = 1 << 30
@@ -147,6 +140,18 @@ __global__ void sums(float* out, const float* x) {
 """
 
 
+_STACKED = (
+    POINTER
+    + """
+@triton.jit
+def stack(x, out, b, t, T: tl.constexpr):
+    part, at = tl.program_id(0).to(tl.int64), tl.arange(0, T)
+    whole = (b * t).to(tl.int64)
+    tl.store(out + part * whole + at, tl.load(x + part * T + at))
+"""
+)
+
+
 class IndexOverflow(Rule):
     """A product of a block index and a size or stride, computed in 32 bits, is part of an offset.
 
@@ -166,9 +171,14 @@ class IndexOverflow(Rule):
         Case(_FIELD, "`x`"),
         Case(_PACKED, "`out`"),
         Case(vary(_PACKED, ("lanes<T>::value", "4")), "`out`"),
+        Case(_STACKED, "afterwards"),
         Case(vary(_FIELD, ("blockIdx.x * s.width + i", "(blockIdx.x * s.rows + i) * 64")), "`x`"),
     )
     near_misses = (
+        NearMiss(
+            vary(_STACKED, ("(b * t).to(tl.int64)", "b.to(tl.int64) * t")),
+            why="one of the sizes is widened before it is multiplied",
+        ),
         NearMiss(_HEADS, why="a column of a row that was widened before it was multiplied"),
         NearMiss(_COLUMNS, why="the column stays below a number of 32 bits"),
         NearMiss(
@@ -281,7 +291,7 @@ class IndexOverflow(Rule):
             found.update(dict.fromkeys(products))
             if products:
                 arrays[f"`{access.array}`"] = None
-        late = [node for node in _widened_late(facts, widths) if node not in found]
+        late = [node for node in widened_late(facts, widths) if node not in found]
         if late and not found:
             yield self.finding(
                 subject,
@@ -304,43 +314,6 @@ class IndexOverflow(Rule):
                 "elements on the host",
                 found,
             )
-
-
-def _widened_late(facts: Facts, widths: Widths) -> Iterator[Node]:
-    """Casts to 64 bits of places that were computed in 32: a block index times the size of a tile,
-    and lanes."""
-    for node in facts.graph.of(OpKind.CAST):
-        value = node.op.inputs[0]
-        wide = facts.types.dtype(node.result) in ("i64", "u64")
-        if not wide or widths.width(value) != 32 or below_short(facts, widths, value):
-            continue  # what is held below a number of 32 bits fits
-        if multiplied(facts, node) or beside_rows(facts, widths, node):
-            continue  # a row or a column, which fits: what makes the offset of rows is wide already
-        if any(_far(facts, value, *term) for term in facts.values.expr(value).terms):
-            if any(access.mode is Mode.POINTER for access in _addressed(facts, node)):
-                yield node
-
-
-def _far(facts: Facts, value: str, factors: tuple[symbolic.Atom, ...], number: int) -> bool:
-    """Whether a term of a place is a block index times the size of a tile, beside lanes, or what a
-    block index gives times a stride."""
-    if facts.values.expr(value).has(AtomKind.LANE):
-        blocks = any(atom.kind is AtomKind.BLOCK for atom in factors)
-        return blocks and (len(factors) > 1 or number != 1)
-    strides = {p.name for p in parameters_of(facts) if p.role is ParameterRole.STRIDE}
-    return any(_of_block(atom) for atom in factors) and any(a.value in strides for a in factors)
-
-
-def _of_block(atom: symbolic.Atom) -> bool:
-    return atom.kind is AtomKind.BLOCK or any(arg.has(AtomKind.BLOCK) for arg in atom.args)
-
-
-def _addressed(facts: Facts, node: Node) -> Iterator[Access]:
-    """Accesses whose address rests on a value."""
-    for access in facts.accesses:
-        address = access.node.op.operand("pointer")
-        if address is not None and facts.graph.rests_on(address, node):
-            yield access
 
 
 def grows_with_work(subject: Subject, product: symbolic.Expr) -> bool:
