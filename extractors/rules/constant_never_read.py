@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from extractors.host.facts import Material
+from extractors.host.origins import lines_of
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, SEARCHED
@@ -27,7 +28,10 @@ class ConstantNeverRead(Rule):
     matches = (
         Case(_POINTER, "`LIMIT`"),
         Case(_TILED, "`LN2`"),
-        Case(vary(_TILED, ("LN2 = math.log(2)", "log = get_logger(__name__)")), "`log`"),
+        Case(
+            vary(_TILED, ("LN2 = ", "log = get_logger(__name__)\nLN2 = ")),
+            "`log`, `LN2`",
+        ),
         Case(vary(_TILED, ("LN2 = math.log(2)", "ZERO = ct.PaddingMode.ZERO")), "`ZERO`"),
         Case(
             vary(_POINTER, ("= 65536", "= 65536 if torch.version.hip is None else 4096")), "`LIMIT`"
@@ -37,6 +41,10 @@ class ConstantNeverRead(Rule):
         NearMiss(vary(_POINTER, ("x.numel()", "min(LIMIT, x.numel())")), why="it is read"),
         NearMiss(
             vary(_POINTER, ("LIMIT = ", '__all__ = ["LIMIT"]\nLIMIT = ')), why="it is exported"
+        ),
+        NearMiss(
+            vary(_POINTER, ("LIMIT = 65536", "log = get_logger(__name__)")),
+            why="a logger that every module has",
         ),
         NearMiss(
             vary(_POINTER, ("LIMIT = 65536", "LIMIT = register(4)")),
@@ -62,26 +70,35 @@ class ConstantNeverRead(Rule):
 
 
 def _unread(material: Material) -> dict[str, Lines]:
-    """Constants with their lines; none where the module hands all of its names on."""
+    """Constants with their lines; none where the module hands all of its names on. Loggers and
+    names for types, which many modules begin with, are told beside another one alone."""
     taken = material.loader.imported if material.loader is not None else lambda _: False
-    return {name: lines for name, lines in _unread_here(material.tree).items() if not taken(name)}
+    found = {name: at for name, at in _unread_here(material.tree).items() if not taken(name)}
+    usual = all(_usual(value) for _, value in found.values())
+    return {} if usual else {name: lines for name, (lines, _) in found.items()}
 
 
 @lru_cache(maxsize=8)
-def _unread_here(tree: ast.Module) -> dict[str, Lines]:
-    """The same, whatever other modules take."""
+def _unread_here(tree: ast.Module) -> dict[str, tuple[Lines, ast.expr]]:
+    """The same with their values, whatever other modules take."""
     read = {name.id for name in each(tree, ast.Name) if not isinstance(name.ctx, ast.Store)}
     read |= {name for line in each(tree, ast.Global) for name in line.names}
     # A text may be a name in `__all__`, `globals()["x"]`, an annotation.
     read |= {text.value for text in each(tree, ast.Constant) if isinstance(text.value, str)}
-    found: dict[str, Lines] = {}
+    found: dict[str, tuple[Lines, ast.expr]] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             target = node.targets[0]
             if isinstance(target, ast.Name) and _plain(node.value) and target.id not in read:
                 if not target.id.startswith("__") and target.id.strip("_"):
-                    found[target.id] = (node.lineno, node.end_lineno or node.lineno)
+                    found[target.id] = lines_of(node), node.value
     return found
+
+
+def _usual(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call | ast.Subscript) and not ast.unparse(value).startswith(
+        "math."
+    )
 
 
 def _plain(value: ast.expr) -> bool:

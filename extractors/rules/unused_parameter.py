@@ -61,7 +61,7 @@ class UnusedParameter(Rule):
         Case(vary(ROW_NORM, ("T: Int):", "T: Int, B: Int):")), "compiled anew"),
         Case(vary(ADD_POINTER, ("T: tl.constexpr", "T: tl.constexpr, B: tl.constexpr")), "B"),
         Case(vary(ADD_POINTER, ("n, T:", "n, far, T:")), "far"),
-        Case(vary(_KEYED, ("bucket, T:", "bucket: tl.constexpr, T:")), "serves the key"),
+        Case(vary(_KEYED, ("bucket, T:", "bucket: tl.constexpr, T:")), "only serves the key"),
         Case(vary(_HELPED, ("at + size", "at")), "`size` of `near`"),
         Case(vary(_LANES, ("float by)", "float by, int far)")), "far"),
         Case(vary(_BY_LAMBDA, ("float by)", "float by, int far)")), "far"),
@@ -107,6 +107,7 @@ class UnusedParameter(Rule):
         kept = [str(op.op.attribute("what")) for op in facts.graph.of(OpKind.OPAQUE)]
         keyed = _keyed(subject)
         cuda = facts.kernel.dialect == "cuda"
+        serving: list[str] = []
         for fact in parameters_of(facts):
             used = fact.role is not ParameterRole.UNUSED or facts.graph.uses.get(fact.name)
             if used or any(fact.name in what for what in kept):
@@ -117,7 +118,12 @@ class UnusedParameter(Rule):
                 continue  # left without a name on purpose, or a pack, or not understood
             if fact.kind == "constexpr" and cuda:
                 continue  # a template parameter may stand in types, which no operation reads
-            yield self._told(subject, fact, fact.name in keyed)
+            if fact.name in keyed:
+                serving.append(fact.name)
+            else:
+                yield self._told(subject, fact)
+        if serving:
+            yield self._serving(subject, serving)
         if not cuda:
             yield from self._helpers(subject)
 
@@ -138,19 +144,27 @@ class UnusedParameter(Rule):
                     Severity.NOTE,
                 )
 
-    def _told(self, subject: Subject, fact: ParameterFact, keyed: bool) -> Finding:
-        constexpr = fact.kind == "constexpr"
-        told = f"`{fact.name}` is never read"
-        if keyed:
-            told += " by the kernel, it only serves the key of the search"
+    def _serving(self, subject: Subject, names: list[str]) -> Finding:
+        text = ", ".join(f"`{name}`" for name in names)
+        one = len(names) == 1
         return self.finding(
             subject,
-            told + (", yet every value of it is compiled anew" if constexpr else ""),
-            f"make `{fact.name}` a run-time parameter, of which a key may be made, too"
-            if keyed
-            else f"remove `{fact.name}` from the parameters and from the launch",
+            f"{text} {'is' if one else 'are'} never read by the kernel and only "
+            f"serve{'s' if one else ''} the key of the search, yet every value is compiled anew",
+            f"make {text} run-time parameters, of which a key may be made, too",
+            subject.facts.declared(*names),
+            Severity.NOTE,
+        )
+
+    def _told(self, subject: Subject, fact: ParameterFact) -> Finding:
+        constexpr = fact.kind == "constexpr"
+        return self.finding(
+            subject,
+            f"`{fact.name}` is never read"
+            + (", yet every value of it is compiled anew" if constexpr else ""),
+            f"remove `{fact.name}` from the parameters and from the launch",
             subject.facts.declared(fact.name),
-            Severity.WARNING if constexpr and not keyed else Severity.NOTE,
+            Severity.WARNING if constexpr else Severity.NOTE,
         )
 
 
