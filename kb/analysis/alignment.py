@@ -6,6 +6,7 @@ size of what is read there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -166,18 +167,45 @@ def _multiple(value: Expr, elements: int) -> bool:
     return bool(value.terms) and all(number % elements == 0 for _, number in value.terms)
 
 
-def aligned_arrays(facts: Facts) -> dict[str, tuple[int, Lines]]:
-    """Arrays that are read or written in vectors, with the bytes of the largest and its lines."""
+def aligned_arrays(facts: Facts) -> dict[str, tuple[str, Lines]]:
+    """Arrays that are read or written in vectors, with the bytes of the largest and its lines; in
+    the words of the kernel where vectors hold as many elements as it says."""
     arrays = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY}
     found: dict[str, tuple[int, Lines]] = {}
-    several = list(vectors(facts))
-    loops = facts.thread_loops if several else ()
+    several, whole = list(vectors(facts)), list(_moved_whole(facts))
+    loops = facts.thread_loops if several or whole else ()
     begun = {c.argument: c.init for loop in loops for c in loop.carried}
     for vector in several:
         name = _base(facts.threads, begun, vector.cast.op.inputs[0])
         if name in arrays and vector.size > found.get(name, (0,))[0]:
             found[name] = vector.size, vector.accesses[0].lines
-    return found
+    told = {name: (str(size), lines) for name, (size, lines) in found.items()}
+    for node, pointer, size in whole:
+        name = _base(facts.threads, begun, pointer)
+        if name in arrays:
+            told.setdefault(name, (size, node.lines))
+    return told
+
+
+def _moved_whole(facts: Facts) -> Iterator[tuple[Node, str, str]]:
+    """Loads and stores of a thread outside of shared memory that move a vector of as many elements
+    as the kernel says: with the pointer, and the bytes in words."""
+    graph = facts.threads
+    for node in graph.of(OpKind.LOAD, OpKind.STORE) if facts.of_threads else ():
+        made = node if node.op.kind == OpKind.LOAD else graph.producer(node.op.operand("value"))
+        moved = made.op.results[0].type if made is not None and made.op.results else None
+        if not isinstance(moved, TileType) or node.op.attribute("space") == "shared":
+            continue
+        if len(moved.shape) == 1 and not moved.shape[0].isdigit():
+            size = moved.shape[0].partition(".")[0]
+            of = _TYPE.fullmatch(moved.dtype)
+            if size.isidentifier() and (of is not None or _bits(moved.dtype)):
+                bytes_ = f"bytes_of({of[1]})" if of is not None else str(_bits(moved.dtype) // 8)
+                yield node, node.op.operand("pointer") or node.op.inputs[0], f"{size} * {bytes_}"
+
+
+_TYPE = re.compile(r"dtypeof\(([\w.]+)\)")
+"""The type of a template in the words of types."""
 
 
 def _base(graph: Graph, begun: dict[str, str], pointer: str) -> str:

@@ -350,7 +350,10 @@ def _vector_ends(facts: Facts) -> Iterator[Constraint]:
     arrays = aligned_arrays(facts)
     if arrays:
         yield implied(
-            " and ".join(f"{name}.address % {size} == 0" for name, (size, _) in arrays.items()),
+            " and ".join(
+                f"{name}.address % {f'({size})' if '*' in size else size} == 0"
+                for name, (size, _) in arrays.items()
+            ),
             "vectors are read or written there, and an address is a multiple of their size",
             "check it where a part of an array may be passed",
             min(lines for _, lines in arrays.values()),
