@@ -25,13 +25,24 @@ _CHECKS = {"TORCH_CHECK": "", "STD_TORCH_CHECK": "", "TORCH_INTERNAL_ASSERT": ""
            "TORCH_CHECK_LE": "<=", "TVM_FFI_ICHECK_LE": "<=", "CHECK_LE": "<=",
            "TORCH_CHECK_GE": ">=", "TVM_FFI_ICHECK_GE": ">=", "CHECK_GE": ">=",
            "TVM_FFI_ICHECK_LT": "<", "TVM_FFI_ICHECK_GT": ">", "RuntimeCheck": "",
-           "host::RuntimeCheck": ""}  # fmt: skip
+           "host::RuntimeCheck": "", "CHECK_HOST": "", "FLASHINFER_CHECK": "", "TLLM_CHECK": "",
+           "TLLM_CHECK_WITH_INFO": ""}  # fmt: skip
 """Calls that stop when a condition is false, with how they compare two arguments. Source: PyTorch,
-c10/util/Exception.h; Apache TVM FFI, tvm/ffi/error.h; SGLang, sgl_kernel/utils.h; assert.h."""
+c10/util/Exception.h; Apache TVM FFI, tvm/ffi/error.h; SGLang, sgl_kernel/utils.h; FlashInfer,
+flashinfer/exception.h; TensorRT-LLM, tensorrt_llm/common/assert.h; assert.h."""
 
 MATCHERS = {"TensorMatcher": "verify"}
 """Structs of what a tensor must be like, with the method that stops where one is not. Source:
 SGLang, sgl_kernel/tensor.h."""
+
+_DISPATCHES = {
+    "AT_DISPATCH_FLOATING_TYPES": (("kFloat", "kDouble"), 0),
+    "AT_DISPATCH_FLOATING_TYPES_AND_HALF": (("kFloat", "kDouble", "kHalf"), 0),
+    "AT_DISPATCH_FLOATING_TYPES_AND": (("kFloat", "kDouble"), 1),
+    "AT_DISPATCH_FLOATING_TYPES_AND2": (("kFloat", "kDouble"), 2),
+}  # fmt: skip
+"""Macros that call a function for the element type of a tensor and stop for others, with those
+types, and how many more they are given first. Source: PyTorch, ATen/Dispatch.h."""
 
 _STOPS = frozenset({"exit", "abort", "std::exit", "std::abort", "std::terminate"})
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -84,6 +95,16 @@ def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
             if any(_refuses(body) for body in others) and 0 < len(labels) <= MAX_LABELS:
                 tests = [n.Binary(node.at, "==", value, one) for one in labels]
                 yield Check(_one_of(tests), node.at)
+
+
+def dispatched(node: n.Call) -> Iterator[Check]:
+    """What holds inside a call for the element type of a tensor."""
+    name = node.function.text if isinstance(node.function, n.Name) else ""
+    types, more = _DISPATCHES.get(name, ((), 0))
+    if types and len(node.arguments) > more:
+        asked = node.arguments[more]
+        of = [*node.arguments[:more], *(n.Name(node.at, f"at::{one}") for one in types)]
+        yield Check(_one_of([n.Binary(node.at, "==", asked, one) for one in of]), node.at)
 
 
 def linked(node: n.Expr) -> list[n.Expr]:

@@ -35,6 +35,7 @@ from extractors.cuda.routes import Routes
 from extractors.cuda.shares import shares
 from extractors.cuda.sizes import tiles_by_size
 from extractors.cuda.split_count import parts_by_count
+from extractors.cuda.taken import values_taken
 from extractors.cuda.tensors import handed_twice, layouts
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
@@ -102,7 +103,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *shared_fits(launches),
             *(c for one in mine for c in divisors(one.names)),
         ]
-        kept += _stated(mine, definition)
+        kept += [*_stated(mine, definition), *values_taken(mine, definition)]
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
         tiles = (*tiles_by_size(definition, mine), *shares(mine, origins, found.library, counters))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.called import Called, meant, through
-from extractors.cuda.checks import Check, checked
+from extractors.cuda.checks import Check, checked, dispatched
 from extractors.cuda.handed import MAX_HANDED, Handed, Open, launched, under
 from extractors.cuda.held import (
     Held,
@@ -230,6 +230,7 @@ class Walker:
         }  # fmt: skip
 
     def _call(self, node: n.Call) -> None:
+        self.checks += tuple(dispatched(node))
         self._walk((node.function, node.arguments))
         self.checks += tuple(checked(node))
         if node.launch:

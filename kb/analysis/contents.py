@@ -127,7 +127,7 @@ def _told_apart(facts: Facts) -> Iterator[Constraint]:
                 source = sources.get(atom.value)
                 if source is None or source.array is None or not _own(source):
                     continue
-                if index.has(AtomKind.BLOCK) and _block_beside(index, atom):
+                if _block_beside(index, atom, source):
                     continue
                 if (source.array, access.array) in told:
                     continue
@@ -142,10 +142,37 @@ def _told_apart(facts: Facts) -> Iterator[Constraint]:
 
 
 def _places(index: Expr) -> Iterator[Atom]:
-    """Loaded numbers that stand in an index."""
-    for atom in index.top():
-        if atom.kind is AtomKind.LOADED:
-            yield atom
+    """The loaded number that names a row of an index, or the element, perhaps as page and place in
+    the page; where lanes, rounds or blocks go on from it row by row, it is where a part begins."""
+    found: dict[str, Atom] = {}
+    for factors, number in index.terms:
+        for atom in factors:
+            inner = atom.args[0].atom if atom.kind in _DIVIDED else atom
+            if inner is not None and inner.kind is AtomKind.LOADED:
+                rest = [one for one in factors if one is not atom]
+                if _goes_on(index, rest, number):
+                    return
+                found[inner.text] = inner
+    if len(found) == 1:
+        yield from found.values()
+
+
+def _goes_on(index: Expr, rest: list[Atom], number: int) -> bool:
+    """Whether something that moves is multiplied by the same as a loaded number."""
+    for factors, times in index.terms:
+        more = [one for one in factors if one not in rest]
+        moving = any(one.kind in _MOVES or _moves_inside(one) for one in more)
+        if times == number and moving and len(more) + len(rest) == len(factors):
+            return True
+    return False
+
+
+def _moves_inside(atom: Atom) -> bool:
+    return atom.kind in _DIVIDED and atom.args[0].has(*_MOVES)
+
+
+_MOVES = (AtomKind.LANE, AtomKind.INDUCTION, AtomKind.BLOCK)
+_DIVIDED = (AtomKind.FLOOR_DIV, AtomKind.MOD)
 
 
 def _own(source: Access) -> bool:
@@ -153,12 +180,18 @@ def _own(source: Access) -> bool:
     return any(index.has(AtomKind.BLOCK, AtomKind.LANE) for index in source.index)
 
 
-def _block_beside(index: Expr, atom: Atom) -> bool:
-    """Whether the own block moves the place beside the loaded number."""
+def _block_beside(index: Expr, atom: Atom, source: Access) -> bool:
+    """Whether the block that takes an element moves the place beside the loaded number."""
+    takes = {a.text for one in source.index for a in one.atoms() if a.kind is AtomKind.BLOCK}
     return any(
-        any(one.kind is AtomKind.BLOCK for one in factors) and atom not in factors
+        any(one.text in takes for part in factors for one in (part, *_inside(part)))
         for factors, _ in index.terms
+        if atom not in factors and not any(atom in _inside(part) for part in factors)
     )
+
+
+def _inside(atom: Atom) -> tuple[Atom, ...]:
+    return tuple(one for arg in atom.args for one in arg.atoms())
 
 
 def _given_up(facts: Facts) -> Iterator[Constraint]:

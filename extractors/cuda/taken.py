@@ -1,0 +1,55 @@
+"""Values that a kernel is launched for, and for no others: every launch stands in a branch of its
+own that compares one thing with a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+
+from extractors.cuda import nodes as n
+from extractors.cuda.checks import MAX_LABELS, in_words
+from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.render import shown
+from kb.evidence import Lines
+from kb.space import Constraint, Origin
+
+MAX_APART = 60
+"""Lines between branches that are told as one place."""
+
+
+def values_taken(found: Sequence[LaunchSite], definition: n.Definition) -> Iterator[Constraint]:
+    """One constraint for each expression that all launches compare, in the words of the kernel."""
+    rows = [_compared(one) for one in found]
+    shared = reduce(lambda a, b: a & b, (row.keys() for row in rows)) if rows else set()
+    for asked in sorted(shared):
+        values = dict.fromkeys(row[asked][0] for row in rows)
+        if not 1 < len(values) <= MAX_LABELS:
+            continue
+        text = " or ".join(f"{asked} == {value}" for value in values)
+        told = in_words(text, found[0].words(definition))
+        if told is not None:
+            yield Constraint(
+                expression=told, origin=Origin.STATED, checked_by_host=True,
+                because="every launch stands in a branch for one of these values",
+                hint="add a branch for another value, or refuse it where the caller can see it",
+                lines=_place([row[asked][1] for row in rows]),
+            )  # fmt: skip
+
+
+def _compared(site: LaunchSite) -> dict[str, tuple[str, int]]:
+    """What the branches around a launch compare, with the value and the line, of the sides that are
+    taken where both are equal."""
+    found: dict[str, tuple[str, int]] = {}
+    for value, label in site.cases:
+        found.setdefault(shown(value), (shown(label), value.at.line))
+    for test in site.tests:
+        match test:
+            case n.Binary(operator="==", left=left, right=right) if shown(test) in site.guards:
+                if isinstance(right, n.Constant | n.Name):
+                    found.setdefault(shown(left), (shown(right), test.at.line))
+    return found
+
+
+def _place(lines: list[int]) -> Lines:
+    first, last = min(lines), max(lines)
+    return (first, last) if last - first <= MAX_APART else (lines[0], lines[0])
