@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from extractors.host.facts import HostFacts
+from extractors.longest import longest
 from extractors.patterns.registry import patterns
 from extractors.rules.base import Subject
 from extractors.rules.registry import findings_of
@@ -75,7 +76,7 @@ def _detect(kernel: Kernel, host: HostFacts) -> Detection:
         decisions=decisions_of(facts),
         operation=operation_of(facts),
         parameters=parameters_of(facts),
-        constraints=constraints_of(facts),
+        constraints=(*constraints_of(facts), *longest(facts, host)),
         findings=findings_of(Subject(facts, host)),
         operations=len(ops),
         opaque=sum(op.kind == OpKind.OPAQUE for op in ops),

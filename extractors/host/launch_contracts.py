@@ -118,9 +118,15 @@ def _short_axes(material: Material, sites: list[LaunchRecord]) -> Iterator[Const
             " and ".join(f"{text} <= {GRID_LIMIT}" for text in list(told)[:MAX_TOLD]),
             "the second and the third axis of a grid take no more blocks",
             "put the longest axis first, or go through it in a loop",
-            next(iter(grid_lines(material)), sites[0].lines),
+            written(material, sites[0]),
             checked=False,
         )
+
+
+def written(material: Material, launch: LaunchRecord) -> Lines:
+    """Where the grid of a launch is written: right before it, or with it."""
+    before = [lines for lines in grid_lines(material) if lines[0] <= launch.lines[1]]
+    return max(before, default=launch.lines)
 
 
 def _limited(material: Material, launch: LaunchRecord) -> bool:

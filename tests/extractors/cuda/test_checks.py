@@ -39,6 +39,7 @@ def stated(found: HostFacts) -> list[str]:
                  id="one of several"),
     pytest.param("switch (d) { case 1: break; case 2: break; default: throw 1; }",
                  ["n == 1 or n == 2"], id="cases"),
+    pytest.param('FLASHINFER_CHECK(d == 64, "no");', ["n == 64"], id="call of another library"),
     pytest.param("TORCH_CHECK(d % wide == 0);", ["n % wide == 0"], id="with a number of the host"),
     pytest.param("TORCH_CHECK(d % Traits::WIDE == 0);", ["n % Traits.WIDE == 0"], id="of a type"),
     pytest.param("TORCH_CHECK((d & (d - 1)) == 0);", ["is_power_of_two(n)"], id="power of two"),
@@ -188,3 +189,35 @@ def test_threads_that_a_kernel_is_made_for(head: str, body: str, expected: str |
     text = KERNEL.replace("void k", f"void {head} k").replace("BODY", body)
     (found,) = host_facts(read_cuda(text, "k.cu")).values()
     assert [c.expression for c in found.constraints] == ([expected] if expected else [])
+
+
+DISPATCHED = """
+void run(at::Tensor x, int n, int rows) {
+  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "k", [&]() {
+    k<4><<<rows, 128>>>(x.data_ptr<float>(), n, rows);
+  });
+}
+"""
+WIDTHS = """
+void run(float* x, int d, int rows, int wide) {
+  if (wide == 4) { k<4><<<rows, 128>>>(x, wide, rows); }
+  else if (wide == 8) { k<8><<<rows, 128>>>(x, wide, rows); }
+  OTHER
+}
+"""
+
+
+def test_types_of_a_dispatch() -> None:
+    assert stated(facts(DISPATCHED)) == ["x.dtype == torch.float32 or x.dtype == torch.float64"]
+
+
+def test_no_types_of_a_call_that_is_no_dispatch() -> None:
+    assert stated(facts(DISPATCHED.replace("AT_DISPATCH_FLOATING_TYPES", "RUN"))) == []
+
+
+def test_values_that_every_launch_has_a_branch_for() -> None:
+    assert stated(facts(WIDTHS.replace("OTHER", ""))) == ["n == 4 or n == 8"]
+
+
+def test_no_values_where_a_launch_has_no_branch() -> None:
+    assert stated(facts(WIDTHS.replace("OTHER", "k<4><<<rows, 128>>>(x, wide, rows);"))) == []

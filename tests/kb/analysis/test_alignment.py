@@ -99,7 +99,7 @@ MOVED = """for (int i = 0; i < m; ++i) {
 )
 def test_arrays_that_begin_at_whole_vectors(body: str) -> None:
     (kernel,) = read_cuda(f"{HEAD}{body}}}\n", "k.cu").kernels
-    assert {k: size for k, (size, _) in aligned_arrays(Facts(kernel)).items()} == {"x": 16}
+    assert {k: size for k, (size, _) in aligned_arrays(Facts(kernel)).items()} == {"x": "16"}
 
 
 def test_vectors_of_another_type() -> None:
@@ -107,3 +107,19 @@ def test_vectors_of_another_type() -> None:
     body = "out[threadIdx.x] = *reinterpret_cast<const int4*>(x + blockIdx.x * n);"
     (kernel,) = read_cuda(f"{text}{body}}}\n", "k.cu").kernels
     assert [(f.size, f.elements) for f in whole_vectors(Facts(kernel))] == [("n", 8)]
+
+
+NAMED = """
+template <typename T, int W>
+__global__ void k(T* x, T* y, int n) {
+  flashinfer::vec_t<T, W> v;
+  v.load(x + threadIdx.x * W);
+  v.store(y + threadIdx.x * W);
+}
+"""
+
+
+def test_vectors_of_as_many_elements_as_the_kernel_says() -> None:
+    (kernel,) = read_cuda(NAMED, "k.cu").kernels
+    found = {name: size for name, (size, _) in aligned_arrays(Facts(kernel)).items()}
+    assert found == {"x": "W * bytes_of(T)", "y": "W * bytes_of(T)"}
