@@ -110,11 +110,11 @@ def test_vectors_of_another_type() -> None:
 
 
 NAMED = """
+template <typename T, int W> struct alignas(W * sizeof(T)) pack { T data[W]; };
 template <typename T, int W>
 __global__ void k(T* x, T* y, int n) {
-  flashinfer::vec_t<T, W> v;
-  v.load(x + threadIdx.x * W);
-  v.store(y + threadIdx.x * W);
+  pack<T, W> v = *reinterpret_cast<const pack<T, W>*>(x + threadIdx.x * W);
+  *reinterpret_cast<pack<T, W>*>(y + threadIdx.x * W) = v;
 }
 """
 
