@@ -87,6 +87,24 @@ def run(q):
 )
 
 
+_SHIFTED = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def turn(q, n, L: tl.constexpr, T: tl.constexpr):
+    row = (tl.program_id(0) * (L + 1) + tl.program_id(1)).to(tl.int64)
+    at = tl.arange(0, T)
+    tl.store(q + row * n + at, -tl.load(q + row * n + at, mask=at < n, other=0.0), mask=at < n)
+
+def run(q):
+    b, s, n = q.shape
+    length = s - 1
+    turn[(b, length)](q, n, length, triton.next_power_of_2(n))
+"""
+)
+
+
 class CompiledPerSize(Rule):
     """A compile-time parameter follows a size that the number of programs follows too, and the
     kernel only computes or compares with it; or it is the batch, or the length of sequences whose
@@ -114,6 +132,7 @@ class CompiledPerSize(Rule):
             "`ROWS`",
         ),
         Case(_TURNED, "`SEQ`"),
+        Case(_SHIFTED, "`L`"),
         Case(
             vary(
                 _TURNED,
@@ -125,6 +144,10 @@ class CompiledPerSize(Rule):
         ),
     )
     near_misses = (
+        NearMiss(
+            vary(_SHIFTED, ("length = s - 1", "length = s"), ("(L + 1)", "L")),
+            why="the middle axis of three may be the heads",
+        ),
         NearMiss(
             vary(
                 _TURNED,
@@ -236,9 +259,10 @@ def shares_work(
 
 def _of_run(material: Material, launch: LaunchRecord, value: Value) -> bool:
     """Whether a value is a number of rows that the grid has one program for each of: the batch, the
-    first of two axes or more; the length of sequences, the middle one of three beside the batch, or
-    of four that one axis of the grid has together with the batch: the other, the heads, is rounded
-    up to a tile and not in the grid. One more or less is as many."""
+    first of two axes or more; the length of sequences, one more or less than the middle axis of
+    three beside the batch, for nobody counts heads so; or a middle one of four that one axis of the
+    grid has together with the batch: the other, the heads, is rounded up to a tile and not in the
+    grid."""
     if isinstance(value, Expr) and value.op in ("-", "+") and isinstance(value.args[1], int):
         rows = _multiplied(launch.grid, whole=True)
         return _counts_rows(material, launch, value.args[0], value, rows)
@@ -255,7 +279,7 @@ def _counts_rows(
     rank = _rank(material, array) or 0
     if mine is None or not isinstance(axis, int):
         return False
-    if axis == 0 or (rank == 3 and axis == 1):
+    if axis == 0 or (rank == 3 and axis == 1 and part is not value):
         batch = Expr("dim", (array, 0))
         return rank > 1 and (axis == 0 or any(batch in row for row in rows))
     if rank != 4 or axis not in (1, 2):
