@@ -22,7 +22,7 @@ def widened_late(facts: Facts, widths: Widths) -> Iterator[Node]:
         wide = facts.types.dtype(node.result) in ("i64", "u64")
         if not wide or widths.width(value) != 32 or below_short(facts, widths, value):
             continue  # what is held below a number of 32 bits fits
-        if any(_of_sizes(facts, *term) for term in facts.values.expr(value).terms):
+        if _of_sizes(facts, value):
             if not facts.of_threads and any(True for _ in _addressed(facts, node)):
                 yield node
             continue
@@ -33,12 +33,14 @@ def widened_late(facts: Facts, widths: Widths) -> Iterator[Node]:
                 yield node
 
 
-def _of_sizes(facts: Facts, factors: tuple[Atom, ...], number: int) -> bool:
-    """Whether a term is a product of sizes that are handed over: a number of rows times their
-    number in one item."""
-    sizes = [one for one in factors if one.kind is AtomKind.PARAMETER]
-    run = [one for one in sizes if one.value not in facts.constexprs]
-    return number > 0 and len(sizes) == len(factors) > 1 and bool(run)
+def _of_sizes(facts: Facts, value: str) -> bool:
+    """Whether a number is a product of sizes that are handed over, none of them the extent of a
+    tile: how many items there are, times the rows of one."""
+    terms = facts.values.expr(value).terms
+    factors, number = terms[0] if len(terms) == 1 else ((), 0)
+    sizes = {one.value for one in factors if one.kind is AtomKind.PARAMETER}
+    known = len(sizes) == len(factors) > 1 and not sizes & facts.tile_extents
+    return number > 0 and known and bool(sizes - facts.constexprs)
 
 
 def _far(facts: Facts, value: str, factors: tuple[Atom, ...], number: int) -> bool:
