@@ -55,11 +55,16 @@ def _number(part: Value) -> Expr | None:
 
 
 def _ends(facts: Facts) -> Iterator[tuple[int, str]]:
-    """Axes of the grid whose blocks are held below a loaded length, with that length in words."""
+    """Axes of the grid whose tiles are held below a loaded length, with that length in words."""
     sources = {load.value: load.array for load in facts.loads if load.array is not None}
     for node in facts.graph.of(*_COMPARED):
         for place, end in (pair := sides(facts, node), pair[::-1]):
-            axes = {int(a.text[6:-1]) for a in place.atoms() if a.kind is AtomKind.BLOCK}
+            axes = {
+                int(atom.text[6:-1])
+                for factors, number in place.terms
+                for atom in factors
+                if atom.kind is AtomKind.BLOCK and (len(factors) > 1 or number != 1)
+            }
             length = _length(end, sources)
             if len(axes) == 1 and length and not end.has(AtomKind.BLOCK, AtomKind.LANE):
                 yield axes.pop(), length

@@ -4,7 +4,6 @@ own that compares one thing with a number."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 
 from extractors.cuda import nodes as n
 from extractors.cuda.checks import MAX_LABELS, in_words
@@ -20,7 +19,7 @@ MAX_APART = 60
 def values_taken(found: Sequence[LaunchSite], definition: n.Definition) -> Iterator[Constraint]:
     """One constraint for each expression that all launches compare, in the words of the kernel."""
     rows = [_compared(one) for one in found]
-    shared = reduce(lambda a, b: a & b, (row.keys() for row in rows)) if rows else set()
+    shared = set.intersection(*map(set, rows)) if rows else set()
     for asked in sorted(shared):
         values = dict.fromkeys(row[asked][0] for row in rows)
         if not 1 < len(values) <= MAX_LABELS:

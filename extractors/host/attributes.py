@@ -262,7 +262,8 @@ class Attributes(Tensors):
         if name in ("view", "reshape"):
             seen = self.reshaped(owner, args)
             fact = machine.tensors.get(seen)
-            if name == "view" and fact is not None and fact.base is owner:
+            typed = any(isinstance(one, External) for one in args)
+            if name == "view" and not typed and fact is not None and fact.base is owner:
                 fact.viewed = self.where(node)
             return seen
         if name in ("t", "T"):

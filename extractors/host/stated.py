@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from extractors.host.as_written import as_written, parses
 from extractors.host.assume import Guard
@@ -88,7 +88,7 @@ def _beside(material: Material, launch: LaunchRecord) -> list[_Asked]:
     return [(check, check.cond, guards) for check, guards in material.asked_beside(launch)]
 
 
-def _either_way(checks: list[_Asked]) -> Iterator[_Asked]:
+def _either_way(checks: Sequence[_Asked]) -> Iterator[_Asked]:
     """Checks with the conditions on which they are made; one that is made on a condition and
     without it is made in any case."""
     single: dict[tuple[Lines, Value, Expr], set[bool]] = {}

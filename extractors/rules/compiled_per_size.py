@@ -87,22 +87,16 @@ def run(q):
 )
 
 
-_SHIFTED = (
-    POINTER
-    + """
-import torch
-@triton.jit
-def turn(q, n, L: tl.constexpr, T: tl.constexpr):
-    row = (tl.program_id(0) * (L + 1) + tl.program_id(1)).to(tl.int64)
-    at = tl.arange(0, T)
-    tl.store(q + row * n + at, -tl.load(q + row * n + at, mask=at < n, other=0.0), mask=at < n)
-
-def run(q):
-    b, s, n = q.shape
-    length = s - 1
-    turn[(b, length)](q, n, length, triton.next_power_of_2(n))
-"""
-)
+_SHIFTED = vary(
+    _TURNED,
+    ("n, SEQ: tl.constexpr, H: tl.constexpr, D", "n, L: tl.constexpr, T"),
+    ("    pid = tl.program_id(0).to(tl.int64)\n    batch, at = pid // SEQ, pid % SEQ\n",
+     "    at = (tl.program_id(0) * (L + 1) + tl.program_id(1)).to(tl.int64)\n"),
+    ("tl.arange(0, H)[:, None] * D + tl.arange(0, D)[None, :]", "tl.arange(0, T)"),
+    ("(batch * SEQ + at)", "at"), ("b, s, h, d", "b, s, n"), ("(b * s,)", "(b, s - 1)"),
+    ("h * d, s, triton.next_power_of_2(h), triton.next_power_of_2(d)",
+     "n, s - 1, triton.next_power_of_2(n)"),
+)  # fmt: skip
 
 
 class CompiledPerSize(Rule):
@@ -145,8 +139,8 @@ class CompiledPerSize(Rule):
     )
     near_misses = (
         NearMiss(
-            vary(_SHIFTED, ("length = s - 1", "length = s"), ("(L + 1)", "L")),
-            why="the middle axis of three may be the heads",
+            vary(_SHIFTED, ("s - 1", "s"), ("(L + 1)", "L")),
+            why="heads, perhaps",
         ),
         NearMiss(
             vary(
@@ -261,8 +255,7 @@ def _of_run(material: Material, launch: LaunchRecord, value: Value) -> bool:
     """Whether a value is a number of rows that the grid has one program for each of: the batch, the
     first of two axes or more; the length of sequences, one more or less than the middle axis of
     three beside the batch, for nobody counts heads so; or a middle one of four that one axis of the
-    grid has together with the batch: the other, the heads, is rounded up to a tile and not in the
-    grid."""
+    grid has together with the batch: the other, the heads, is rounded up to a tile."""
     if isinstance(value, Expr) and value.op in ("-", "+") and isinstance(value.args[1], int):
         rows = _multiplied(launch.grid, whole=True)
         return _counts_rows(material, launch, value.args[0], value, rows)

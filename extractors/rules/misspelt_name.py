@@ -109,11 +109,11 @@ def _names(language: str) -> frozenset[str]:
 def _aliases(tree: ast.Module, module: str) -> Iterator[str]:
     """What the module calls the language."""
     parent, _, last = module.rpartition(".")
-    for line in each(tree, ast.Import):
-        yield from (one.asname for one in line.names if one.name == module and one.asname)
-    for line in each(tree, ast.ImportFrom):
-        if line.module == parent and not line.level:
-            yield from (one.asname or last for one in line.names if one.name == last)
+    for whole in each(tree, ast.Import):
+        yield from (one.asname for one in whole.names if one.name == module and one.asname)
+    for part in each(tree, ast.ImportFrom):
+        if part.module == parent and not part.level:
+            yield from (one.asname or last for one in part.names if one.name == last)
 
 
 def _meant(name: str, known: frozenset[str]) -> str | None:

@@ -45,6 +45,8 @@ def _base_two(facts: Facts) -> Iterator[Constraint]:
             access = facts.access(node)
             if access is None or access.is_store or access.array in told:
                 continue
+            if facts.types.dtype(access.value).lstrip("u")[:1] == "i":
+                continue  # whole numbers are exponents
             told.add(access.array)
             without = "".join(f"{one} or " for one in unless(facts, power))
             yield implied(
@@ -158,20 +160,14 @@ def _places(index: Expr) -> Iterator[Atom]:
 
 
 def _goes_on(index: Expr, rest: list[Atom], number: int) -> bool:
-    """Whether something that moves is multiplied by the same as a loaded number."""
+    """Whether something else is multiplied by the same as a loaded number, or is not known."""
+    others = 0
     for factors, times in index.terms:
         more = [one for one in factors if one not in rest]
-        moving = any(one.kind in _MOVES or _moves_inside(one) for one in more)
-        if times == number and moving and len(more) + len(rest) == len(factors):
-            return True
-    return False
+        others += times % number == 0 and len(more) + len(rest) == len(factors)
+    return others > 1 or index.has(AtomKind.OPAQUE, AtomKind.CHOICE)
 
 
-def _moves_inside(atom: Atom) -> bool:
-    return atom.kind in _DIVIDED and atom.args[0].has(*_MOVES)
-
-
-_MOVES = (AtomKind.LANE, AtomKind.INDUCTION, AtomKind.BLOCK)
 _DIVIDED = (AtomKind.FLOOR_DIV, AtomKind.MOD)
 
 
@@ -195,14 +191,15 @@ def _inside(atom: Atom) -> tuple[Atom, ...]:
 
 
 def _given_up(facts: Facts) -> Iterator[Constraint]:
-    """Arrays that are read and then written at the same places: what was in them is gone."""
+    """Arrays that are read and then written at the same places: what was in them is gone. Sums go
+    on from what was there."""
     read = {(a.array, a.mode, a.index): a for a in reversed(facts.loads)}
     found: dict[str, Access] = {}
     for access in facts.stores:
         before = read.get((access.array, access.mode, access.index))
         if before is None or access.is_atomic or access.array is None:
             continue
-        if before.node.index < access.node.index:
+        if before.node.index < access.node.index and not _adds_to(facts, access, before):
             found.setdefault(access.array, access)
     if found:
         yield implied(
@@ -211,3 +208,13 @@ def _given_up(facts: Facts) -> Iterator[Constraint]:
             "pass a copy where the old numbers are still needed",
             next(iter(found.values())).node.lines,
         )
+
+
+def _adds_to(facts: Facts, access: Access, before: Access) -> bool:
+    """Whether what is stored is what was there, and something more."""
+    made = facts.graph.producer(facts.graph.core(access.value))
+    return (
+        made is not None
+        and made.op.kind in (OpKind.ADD, OpKind.SUB, OpKind.FMA)
+        and any(before in facts.held_loads(side) for side in made.op.inputs)
+    )

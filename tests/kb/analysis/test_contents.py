@@ -153,6 +153,15 @@ def test_what_is_told(text: str, expression: str) -> None:
             vary(_SLOTS, ("slot * D", "(i * 4 + slot) * D")), "repeats", id="places of the block"
         ),
         pytest.param(vary(_OVER, ("store(x", "store(y")), "uses_after", id="another array"),
+        pytest.param(vary(_OVER, ("* 2.0", "+ 2.0")), "uses_after", id="a sum that goes on"),
+        pytest.param(
+            vary(_SLOTS, ("slot * D + at", "slot + at")), "repeats", id="where a part begins"
+        ),
+        pytest.param(
+            vary(_SLOTS, ("slot * D", "slot * D + n * D"), ("x, slots", "n, x, slots")),
+            "repeats",
+            id="moved by a number",
+        ),
         pytest.param(
             vary(_SPLIT, ("    else:\n        tl.store", "    if n > 4:\n        tl.store")),
             "initial",
