@@ -124,9 +124,10 @@ def _short_axes(material: Material, sites: list[LaunchRecord]) -> Iterator[Const
 
 
 def written(material: Material, launch: LaunchRecord) -> Lines:
-    """Where the grid of a launch is written: right before it, or with it."""
-    before = [lines for lines in grid_lines(material) if lines[0] <= launch.lines[1]]
-    return max(before, default=launch.lines)
+    """Where the grid of a launch is made: right before it, or with it."""
+    made = grid_lines(material)
+    before = [lines for lines in made if lines[1] < launch.lines[0]]
+    return max(before, default=next(iter(made), launch.lines))
 
 
 def _limited(material: Material, launch: LaunchRecord) -> bool:
