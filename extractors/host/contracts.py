@@ -45,13 +45,11 @@ def host_contracts(material: Material) -> Iterator[Constraint]:
     yield from _conditions(material, names)
 
 
-def stated(
-    expression: str, because: str, hint: str, lines: Lines, *, checked: bool = True
-) -> Constraint:
-    """A constraint that the host keeps to, or, not `checked`, that follows from how it launches."""
+def stated(expression: str, because: str, hint: str, lines: Lines) -> Constraint:
+    """A constraint that the host keeps to."""
     return Constraint(
         expression=expression, origin=Origin.STATED, because=because, hint=hint, lines=lines,
-        checked_by_host=checked,
+        checked_by_host=True,
     )  # fmt: skip
 
 

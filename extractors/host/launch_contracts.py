@@ -17,7 +17,7 @@ from extractors.host.render import Names, leaves
 from extractors.host.values import Choice, Expr, Unknown, Value
 from extractors.syntax.nodes import each
 from kb.evidence import Lines
-from kb.space import Constraint
+from kb.space import Constraint, implied
 
 GRID_LIMIT = 65_535
 """Blocks along the second and the third axis of a grid. Source: CUDA C++ Programming Guide,
@@ -114,12 +114,11 @@ def _short_axes(material: Material, sites: list[LaunchRecord]) -> Iterator[Const
             if text and readable(text):
                 told[text] = None
     if told:
-        yield stated(
+        yield implied(
             " and ".join(f"{text} <= {GRID_LIMIT}" for text in list(told)[:MAX_TOLD]),
             "the second and the third axis of a grid take no more blocks",
             "put the longest axis first, or go through it in a loop",
             written(material, sites[0]),
-            checked=False,
         )
 
 

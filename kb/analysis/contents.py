@@ -19,7 +19,7 @@ _ADDED = VIEWS | CASTS | COPIES | TURNS | {
 }  # fmt: skip
 """What leaves a logarithm one of the same base."""
 
-_WEIGHS = CONTRACTIONS | REDUCTIONS | {OpKind.MUL, OpKind.FMA}
+_WEIGHS = CONTRACTIONS | REDUCTIONS | {OpKind.MUL, OpKind.FMA, OpKind.DIV}
 
 
 def contents(facts: Facts) -> Iterator[Constraint]:
