@@ -7,6 +7,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from extractors.host.facts import Material
 from extractors.syntax.nodes import each
 from kb.errors import InputError
 from kb.evidence import Lines
@@ -24,13 +25,37 @@ _OPPOSITE: dict[type[ast.cmpop], ast.cmpop] = {
 }  # fmt: skip
 
 
-def as_written(tree: ast.Module, lines: Lines) -> Iterator[str]:
+def as_written(material: Material, lines: Lines) -> Iterator[str]:
     """What holds once the check at a line is passed, one condition after the other, or that a
-    branch around it is not taken: those that compare names and numbers, and call nothing."""
-    for demand in _demands(tree).get(lines[0], ()):
+    branch around it is not taken: those that compare names and numbers, call nothing, and name
+    nothing like a parameter of the kernel that is given something else."""
+    for demand in _demands(material.tree).get(lines[0], ()):
         text = " or ".join(ast.unparse(part) for part in demand)
         if len(text) <= MAX_TEXT and all(map(_plain, demand)) and parses(text):
-            yield text
+            if not any(_clashes(material, name) for part in demand for name in _names(part)):
+                yield text
+
+
+def _names(test: ast.expr) -> set[str]:
+    return {one.id for one in ast.walk(test) if isinstance(one, ast.Name)}
+
+
+def _clashes(material: Material, name: str) -> bool:
+    """Whether the kernel has a parameter of a name, and is given something else for it."""
+    names = [parameter for parameter, _ in material.signature.params]
+    if name not in names or material.origins is None:
+        return name in names
+    for launch in material.sites():
+        call = material.origins.call_at(launch.lines)
+        row = material.row(launch)
+        given = (
+            material.origins.argument(call, name, names.index(name), row)
+            if call is not None
+            else None
+        )
+        if not isinstance(given, ast.Name) or given.id != name:
+            return True
+    return False
 
 
 @lru_cache(maxsize=64)

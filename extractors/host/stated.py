@@ -65,7 +65,7 @@ def constraints_of(material: Material) -> tuple[Constraint, ...]:
     told = {one.lines for one in found.values()}
     for event in unread:
         if event.lines not in told:
-            for text in as_written(material.tree, event.lines):
+            for text in as_written(material, event.lines):
                 _add(found, text, event)
     return tuple(found.values())
 

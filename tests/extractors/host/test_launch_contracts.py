@@ -134,6 +134,11 @@ def test_what_is_told(text: str, expression: str, line: int) -> None:
         pytest.param(
             vary(_PARTS, ("cdiv(longest", "cdiv(x.shape[0]")), "longest", id="made of the array"
         ),
+        pytest.param(
+            vary(_PAIR, ("n, step, T", "high, step, T"), ("at < n", "at < high")),
+            "high",
+            id="a name that the kernel has for something else",
+        ),
         pytest.param(vary(_PAIR, ("raise ValueError(stride)", "high = 1")), "high", id="no check"),
     ],
 )
