@@ -165,15 +165,10 @@ class BindingReader(VectorReader):
         """Bind one parameter: a place for a reference, a variable in registers behind a pointer, a
         copy else."""
         written = parameter.type
-        if isinstance(value, n.Lambda):
-            frame.bind(parameter.name, Closure(value, self.frame))
+        handed = self._handed_on(value)
+        if handed is not None:
+            frame.bind(parameter.name, handed)
             return
-        if isinstance(value, n.Name):
-            bound = self.frame.find(value.text)
-            bound = bound or self._callee(value)
-            if isinstance(bound, Closure | Group | Callee):
-                frame.bind(parameter.name, bound)
-                return
         if written.reference:
             where = self.place(value)
             if where is not None:
@@ -214,6 +209,37 @@ class BindingReader(VectorReader):
             self.kinds[key] = replace(kind, space=read.kind.space)
         self.names[key] = read
         frame.bind(parameter.name, Slot(key, self.kinds[key]))
+
+    def _handed_on(self, value: n.Expr) -> Closure | Group | Callee | None:
+        """What is called later, or a group of threads, handed on by its name or forwarded; a struct
+        that is called in the place of what it holds is a lambda itself."""
+        match value:
+            case n.Call(function=n.Name(text="std::forward" | "std::move"), arguments=(inner,)):
+                return self._handed_on(inner)
+            case n.Lambda():
+                return Closure(value, self.frame)
+            case n.Name():
+                bound = self.frame.find(value.text) or self._callee(value)
+                return bound if isinstance(bound, Closure | Group | Callee) else None
+            case n.Braces(type=n.CType() as written, items=items) if items:
+                return self._called_struct(self.kind(written, self.frame), items)
+        return None
+
+    def _called_struct(self, kind: Kind, items: Sequence[n.Expr]) -> Closure | None:
+        """The call operator of a struct whose fields hold nothing but what is called later."""
+        record = self.meant(kind) if kind.record else None
+        held = [self._handed_on(item) for item in items] if record is not None else []
+        if record is None or not all(held) or len(held) != len(record.fields):
+            return None
+        called = [one for one in record.methods if one.name == "operator()"]
+        if len(called) != 1:
+            return None
+        frame = self.of_record(record, kind.arguments, self.frame.depth)
+        for one, inner in zip(record.fields, held, strict=True):
+            if inner is not None:
+                frame.bind(one.name, inner)
+        made = called[0]
+        return Closure(n.Lambda(made.at, made.parameters, made.body, made.template), frame)
 
     def _deduce(
         self, function: n.Definition, parameter: n.Variable, kind: Kind, frame: Frame

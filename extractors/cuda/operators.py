@@ -81,8 +81,7 @@ class OperatorReader(ConversionReader):
             case n.SizeOf():
                 return self.size(node, hint)
             case n.Braces():
-                return self.braces(node, self.kind(node.type, self.frame) if node.type else UNKNOWN,
-                                   node.at, hint)  # fmt: skip
+                return self._braced(node, hint)
             case n.Call():
                 return self.call(node, hint)
             case n.Assembly():
@@ -92,6 +91,16 @@ class OperatorReader(ConversionReader):
             case n.Unread(what=what, inner=inner):
                 return self.opaque(what, inner, node.at, hint)
         return self.opaque(type(node).__name__, (), node.at, hint)
+
+    def _braced(self, node: n.Braces, hint: str) -> Val:
+        """A value in braces; one number of a written type is a cast, whatever it was before."""
+        if node.type is None:
+            return self.braces(node, UNKNOWN, node.at, hint)
+        kind = self.kind(node.type, self.frame)
+        cast = kind.scalar and kind.to is None and not kind.record and kind != UNKNOWN
+        if cast and len(node.items) == 1 and not isinstance(node.items[0], n.Braces):
+            return self.converted(n.Cast(node.at, node.type, node.items[0], "construct"), hint)
+        return self.braces(node, kind, node.at, hint)
 
     def assembly(self, node: n.Assembly) -> Val:
         """Inline assembly."""

@@ -33,6 +33,9 @@ _WORD = re.compile(
     r"\b(__grid_constant__|__noinline__|__forceinline__|__inline_hint__|__tile_global__"
     r"|__nv_pure__|_Pragma\s*\([^)]*\)|noexcept(?!\s*\())\b"
 )
+_LAMBDA = re.compile(r"(?<=\])(?:\s*\b__(?:device|host)__\b)+(?=\s*[({])")
+"""Where a lambda may run. Source: CUDA C++ Programming Guide, extended lambdas."""
+
 _BRACKETS = re.compile(r"\[\[[\w:,\s()]*\]\]")
 _MEMBER_TEMPLATE = re.compile(r"(?<=[.>:])(\s*)template(?=\s+[A-Za-z_])")
 _LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]{3,}[ \t]*$", re.MULTILINE)
@@ -277,7 +280,7 @@ def _blanked(text: str, attributes: list[Attribute]) -> str:
         pieces += [text[done : match.start()], blank(text[match.start() : end])]
         done = end
     text = "".join([*pieces, text[done:]])
-    for pattern in (_WORD, _BRACKETS):
+    for pattern in (_WORD, _LAMBDA, _BRACKETS):
         text = pattern.sub(lambda m: blank(m.group()), text)
     text = _LONE.sub(_lone, text)
     text = _INLINE.sub("inline    ", text)
