@@ -27,12 +27,24 @@ NAMED_LIMITS = {"INFINITY": float("inf"), "FLT_MAX": 3.4028234663852886e38, "INT
            "UINT_MAX": 2**32 - 1, "FLT_MIN": 1.1754943508222875e-38, "INT_MIN": -(2**31),
            "CUDART_INF_F": float("inf"), "M_LOG2E": 1.4426950408889634, "warpSize": 32,
            "FLT_EPSILON": 1.1920928955078125e-07, "M_PI": 3.141592653589793,
-           "M_SQRT1_2": 0.7071067811865476, "C10_WARP_SIZE": 32}  # fmt: skip
-"""Names that headers give to numbers. Source: ISO C, float.h and limits.h; CUDA Math API."""
+           "M_SQRT1_2": 0.7071067811865476, "C10_WARP_SIZE": 32, "INT32_MAX": 2**31 - 1,
+           "INT32_MIN": -(2**31), "UINT32_MAX": 2**32 - 1, "INT64_MAX": 2**63 - 1,
+           "CUDART_L2E_F": 1.4426950408889634, "CUDART_PI_F": 3.141592653589793, "__NV_NOSAT": 0,
+           "__NV_SATFINITE": 1, "__NV_E4M3": 0, "__NV_E5M2": 1}  # fmt: skip
+"""Names that headers give to numbers. Source: ISO C, float.h, limits.h and stdint.h; CUDA Math API,
+math_constants.h and cuda_fp8.h."""
 
 _NOWHERE = n.Place(0, 0, 0, "")
 MAX_DEPTH = 24
 """Structs whose constants rest on constants of other structs."""
+
+
+def designated(item: n.Expr, place: str) -> tuple[str, n.Expr]:
+    """The field that an item in braces is for, and its value: `.field = value` names it."""
+    if isinstance(item, n.Assign) and isinstance(item.target, n.Name):
+        if item.target.text.startswith("."):
+            return item.target.text[1:], item.value
+    return place, item
 
 
 class AggregateReader(MemoryReader):
@@ -40,17 +52,19 @@ class AggregateReader(MemoryReader):
 
     def braces(self, node: n.Braces, kind: Kind, at: n.Place, hint: str = "") -> Val:
         """A value in braces: zeros for an empty one or `{0}` where there is room for more."""
-        items = [i for i in node.items if not isinstance(i, n.Braces)]
+        named = not self.fields_of(kind)  # Of such a struct no field is known by its name.
+        given = [designated(i, "")[1] if named else i for i in node.items]
+        items = [i for i in given if not isinstance(i, n.Braces)]
         if kind.scalar and kind != UNKNOWN:
-            if not node.items:
+            if not given:
                 return self.constant(0, at, kind, hint)
             return self.convert(self.read(items[0], hint), kind, at, hint) if items else \
                 self.constant(0, at, kind, hint)  # fmt: skip
         zero = all(isinstance(i, n.Constant) and not i.value for i in items)
-        if zero and len(items) == len(node.items) <= 1:
+        if zero and len(items) == len(given) <= 1:
             return self.zeros(kind, at, hint)
         values = [self.braces(i, kind.element, at) if isinstance(i, n.Braces) else self.read(i)
-                  for i in node.items]  # fmt: skip
+                  for i in given]  # fmt: skip
         return self.one(OpKind.VECTOR, [("item", v.name) for v in values], at, kind, hint)
 
     def zeros(self, kind: Kind, at: n.Place, hint: str = "") -> Val:

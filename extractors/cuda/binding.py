@@ -62,7 +62,8 @@ class BindingReader(VectorReader):
             if number is not None:
                 value = self.read(node.arguments[0])
                 return self.cast(value, self.kind(number, self.frame), node.at)
-        refused = [c for c in candidates if never_used(c)] if function is None else []
+        unsure = function is None or never_used(function)
+        refused = [c for c in candidates if never_used(c)] if unsure else []
         converts = bool(refused) and only_converts(candidates, self.library)
         function = refused[0] if converts else function
         function = function or standing_for(candidates, given, self.library)

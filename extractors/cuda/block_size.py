@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
@@ -56,6 +57,26 @@ def warps_of_blocks(
         lines=tuple(sorted(shares)), kind=AxisKind.TUNING,
     )  # fmt: skip
     return (found, tile)
+
+
+def whole_blocks(warps: Sequence[Decision]) -> tuple[Decision, ...]:
+    """The decision how large a block is, where nothing else says what a block takes: a number, or
+    what the host computes; `warps` is what was told of its threads."""
+    found: list[Decision] = []
+    for one in warps:
+        fixed = all(part.strip().isdigit() for part in one.value.split(" or "))
+        if one.axis == "num_warps" and (fixed or _COMPUTES.search(one.value)):
+            found.append(
+                Decision(
+                    axis="tile_selection", pattern="closed-form-tile-heuristic", lines=one.lines,
+                    value="constant" if fixed else "heuristic(shape)", kind=AxisKind.TUNING,
+                )
+            )  # fmt: skip
+    return tuple(found)
+
+
+_COMPUTES = re.compile(r"\b(?:min|max)\b|[/%?]")
+"""What an extent of a block is made with that is no name handed on."""
 
 
 def _shares(extents: Sequence[n.Expr], names: Names) -> list[Lines]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.declarations import DeclarationReader
 from extractors.cuda.loops import Counted, contains_leave, counted
-from extractors.cuda.values import BOOL, UNKNOWN, Kind, Slot, Val
+from extractors.cuda.values import BOOL, NULL, UNKNOWN, Kind, Slot, Val
 from extractors.writer import OpenRegion
 from kb.ir import Region, Value
 from kb.ops import OpKind
@@ -99,7 +99,7 @@ class ControlReader(DeclarationReader):
 
     def _if(self, node: n.If) -> bool:
         condition = self.read(node.condition)
-        if condition.const is not None:
+        if condition.const is not None or condition.kind == NULL:
             return self.statement(node.then if condition.const else node.other)
         keys = self._keys(self.assigned((node.then, node.other)))
         return self.branch(condition, (node.then, node.other), keys, node.at)

@@ -33,6 +33,16 @@ class ConversionReader(AggregateReader):
             return self.opaque(f"cast to {node.type.name}", (node.operand,), node.at, hint)
         return self.cast(value, kind, node.at, hint)
 
+    def braced(self, node: n.Braces, hint: str) -> Val:
+        """A value in braces; one number of a written type is a cast, whatever it was before."""
+        if node.type is None:
+            return self.braces(node, UNKNOWN, node.at, hint)
+        kind = self.kind(node.type, self.frame)
+        cast = kind.scalar and kind.to is None and not kind.record and kind != UNKNOWN
+        if cast and len(node.items) == 1 and not isinstance(node.items[0], n.Braces):
+            return self.converted(n.Cast(node.at, node.type, node.items[0], "construct"), hint)
+        return self.braces(node, kind, node.at, hint)
+
     def size(self, node: n.SizeOf, hint: str) -> Val:
         """Bytes of a type; of one that only the instantiation tells, an operation."""
         kind = UNKNOWN

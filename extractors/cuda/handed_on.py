@@ -8,7 +8,7 @@ from functools import cached_property
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.launch_site import LaunchSite, owner
 from extractors.cuda.render import shown
 from extractors.cuda.tensors import address
 from extractors.host.passes import HANDED_ON, LEFT, TAKEN
@@ -125,18 +125,52 @@ def _both(
     if own is None or theirs is None:
         return
     first = own if later else theirs
-    given = dict(_pointers(other, theirs))
-    for text, parameter in _pointers(site, own):
-        if text in given and text not in _NOWHERE:
-            written = parameter if later else given[text]
+    given = dict(_handed(other, theirs))
+    for text, parameter in _handed(site, own):
+        if text not in given or text in _NOWHERE:
+            continue
+        written, taken = (parameter, given[text]) if later else (given[text], parameter)
+        if parameter.type.pointers and given[text].type.pointers:
             if _written(first, written):
                 yield parameter.name
+        elif not (parameter.type.pointers or given[text].type.pointers):
+            fields = _fields(own if theirs is first else theirs, taken.name)
+            yield from (f"{parameter.name}.{one}" for one in _left(first, written) if one in fields)
 
 
-def _pointers(site: LaunchSite, definition: n.Definition) -> Iterator[tuple[str, n.Variable]]:
+def _handed(site: LaunchSite, definition: n.Definition) -> Iterator[tuple[str, n.Variable]]:
+    """Parameters that are given a pointer or a struct, with what it is: the tensor of an address,
+    whatever it is seen as."""
     for parameter, given in zip(definition.parameters, site.arguments, strict=False):
-        if parameter.type.pointers and not isinstance(given, n.Constant):
-            yield shown(address(site, given)), parameter
+        made = address(site, given)
+        while isinstance(made, n.Cast):
+            made = made.operand
+        if not isinstance(made, n.Constant) and (
+            parameter.type.pointers or isinstance(made, n.Name)
+        ):
+            tensor = owner(made, site.names) if parameter.type.pointers else []
+            yield next(iter(tensor), shown(made)), parameter
+
+
+def _fields(definition: n.Definition, name: str) -> set[str]:
+    """The fields of a struct that a kernel speaks of."""
+    return {
+        one.name for one in n.inside(definition.body)
+        if isinstance(one, n.Field) and isinstance(one.operand, n.Name) and one.operand.text == name
+    }  # fmt: skip
+
+
+def _left(definition: n.Definition, parameter: n.Variable) -> list[str]:
+    """The fields of a struct whose arrays a kernel writes: an element is assigned."""
+    found: dict[str, None] = {}
+    for one in n.inside(definition.body):
+        target = one.target if isinstance(one, n.Assign) else None
+        while isinstance(target, n.Index | n.Unary):
+            target = target.operand
+            if isinstance(target, n.Field) and isinstance(target.operand, n.Name):
+                if target.operand.text == parameter.name:
+                    found[target.name] = None
+    return list(found)
 
 
 def _written(definition: n.Definition, parameter: n.Variable) -> bool:
@@ -148,12 +182,19 @@ def _written(definition: n.Definition, parameter: n.Variable) -> bool:
     for one in n.inside(definition.body):
         if isinstance(one, n.Variable) and one.type.pointers and one.value is not None:
             names |= {one.name} if _mentions(one.value, names) else set()
-        elif isinstance(one, n.Assign) and isinstance(one.target, n.Index | n.Unary):
-            if _mentions(one.target, names):
-                return True
-        elif isinstance(one, n.Call) and any(_points(a, names) for a in one.arguments):
+        target = one.target if isinstance(one, n.Assign) else None
+        if target is not None and _behind(target) and _mentions(target, names):
+            return True
+        if isinstance(one, n.Call) and any(_points(a, names) for a in one.arguments):
             return True
     return False
+
+
+def _behind(target: n.Expr) -> bool:
+    """Whether what is assigned is an element, or a field of one."""
+    while isinstance(target, n.Field):
+        target = target.operand
+    return isinstance(target, n.Index | n.Unary)
 
 
 def _mentions(node: n.Expr, names: set[str]) -> bool:

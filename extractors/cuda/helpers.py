@@ -9,7 +9,7 @@ from extractors.cuda.control import ControlReader
 from extractors.cuda.loops import contains_leave
 from extractors.cuda.operators import joined_kind
 from extractors.cuda.returns import returning_behind
-from extractors.cuda.values import UNKNOWN, Frame, Kind, Val
+from extractors.cuda.values import NULL, UNKNOWN, Frame, Kind, Val
 from extractors.writer import OpenRegion
 from kb.ir import Region
 from kb.ops import OpKind
@@ -105,7 +105,7 @@ class HelperReader(ControlReader):
         ends: list[tuple[OpenRegion, dict[str, Val], Val]],
     ) -> Val:  # fmt: skip
         given = [value for _, _, value in ends if value.name]
-        kind = given[0].kind if given else UNKNOWN
+        kind = next((v.kind for v in given if v.kind != NULL), given[0].kind if given else UNKNOWN)
         regions: list[Region] = []
         kinds: list[Kind] = []
         for opened, names, value in ends:

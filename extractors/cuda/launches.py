@@ -11,7 +11,7 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
-from extractors.cuda.block_size import one_block, warps_of_blocks, with_constants
+from extractors.cuda.block_size import one_block, warps_of_blocks, whole_blocks, with_constants
 from extractors.cuda.capability import by_capability, by_compilation
 from extractors.cuda.checks import checked, stated
 from extractors.cuda.chosen import by_the_host
@@ -107,6 +107,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
         tiles = (*tiles_by_size(definition, mine), *shares(mine, origins, found.library, counters))
+        if not any(one.axis == "tile_selection" for one in (*warps, *tiles)):
+            tiles = whole_blocks(warps)
         given = (*layouts(mine), *handed_twice(kernel, mine, len(definition.template)))
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),

@@ -14,6 +14,7 @@ from extractors.cuda.values import (
     BOOL,
     INT,
     MISSING,
+    NULL,
     UNKNOWN,
     Fixed,
     Kind,
@@ -81,7 +82,7 @@ class OperatorReader(ConversionReader):
             case n.SizeOf():
                 return self.size(node, hint)
             case n.Braces():
-                return self._braced(node, hint)
+                return self.braced(node, hint)
             case n.Call():
                 return self.call(node, hint)
             case n.Assembly():
@@ -91,16 +92,6 @@ class OperatorReader(ConversionReader):
             case n.Unread(what=what, inner=inner):
                 return self.opaque(what, inner, node.at, hint)
         return self.opaque(type(node).__name__, (), node.at, hint)
-
-    def _braced(self, node: n.Braces, hint: str) -> Val:
-        """A value in braces; one number of a written type is a cast, whatever it was before."""
-        if node.type is None:
-            return self.braces(node, UNKNOWN, node.at, hint)
-        kind = self.kind(node.type, self.frame)
-        cast = kind.scalar and kind.to is None and not kind.record and kind != UNKNOWN
-        if cast and len(node.items) == 1 and not isinstance(node.items[0], n.Braces):
-            return self.converted(n.Cast(node.at, node.type, node.items[0], "construct"), hint)
-        return self.braces(node, kind, node.at, hint)
 
     def assembly(self, node: n.Assembly) -> Val:
         """Inline assembly."""
@@ -190,6 +181,8 @@ class OperatorReader(ConversionReader):
             if right.kind.to is not None and left.kind.to is None:
                 return self.add(right, left, at, kind)
         known = _folded(operator, left, right)
+        if left.kind == NULL == right.kind and operator in ("==", "!="):
+            known = operator == "=="
         if known is not None:
             of = BOOL if operator in _COMPARISONS else Kind(promoted(left.kind, right.kind))
             return self.constant(known, at, of, hint)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.aggregates import designated
 from extractors.cuda.calls import CallReader
 from extractors.cuda.fields import spelled_out
 from extractors.cuda.values import UNKNOWN, Frame, Kind, Named, Slot, Val
@@ -123,7 +124,7 @@ class StructReader(CallReader):
         if len(items) > len(names) or any(m.name == record.name for m in record.methods):
             return False
         for place, item in zip(names, items, strict=False):
-            name, item = _designated(item, place)
+            name, item = designated(item, place)
             if name not in names:
                 return False
             where = self._field_place(f"{key}.{name}")
@@ -146,11 +147,3 @@ class StructReader(CallReader):
         self.decompose(key, replace(read, const=None, static=False), at)
         frame.bind(name, Slot(key, kind))
         return True
-
-
-def _designated(item: n.Expr, place: str) -> tuple[str, n.Expr]:
-    """The field that an item in braces is for, and its value: `.field = value` names it."""
-    if isinstance(item, n.Assign) and isinstance(item.target, n.Name):
-        if item.target.text.startswith("."):
-            return item.target.text[1:], item.value
-    return place, item

@@ -58,6 +58,9 @@ class Kind:
 
 
 UNKNOWN = Kind()
+NULL = Kind("null")
+"""The type of `nullptr`, of which there is one value."""
+
 MISSING = Kind(record="std::nullopt_t")
 """The type of what stands for a value that is missing."""
 

@@ -31,6 +31,19 @@ _EITHER = """void run(const float* x, float* part, float* out, bool some) {
   }
 }
 """
+_STRUCTS = """struct P { const float* x; float* part; float* out; };
+__global__ void first(P p) { p.part[threadIdx.x] = p.x[0]; }
+__global__ void last(P params) { params.out[threadIdx.x] = params.part[0]; }
+void run(P all) {
+  first<<<1, 32>>>(all);
+  last<<<1, 32>>>(all);
+}
+"""
+_TENSORS = """void run(Tensor x, Tensor part, Tensor out) {
+  first<<<1, 32>>>(x.const_data_ptr<float>(), part.mutable_data_ptr<float>());
+  last<<<1, 32>>>(part.const_data_ptr<float>(), (float*)out.data_ptr());
+}
+"""
 
 
 def _told(text: str) -> dict[str, set[tuple[str, str | None]]]:
@@ -41,7 +54,9 @@ def _told(text: str) -> dict[str, set[tuple[str, str | None]]]:
     }
 
 
-@pytest.mark.parametrize("host", [_RUN, _APART], ids=["one function", "through functions"])
+@pytest.mark.parametrize(
+    "host", [_RUN, _APART, _TENSORS], ids=["one function", "through functions", "of a tensor"]
+)
 def test_an_array_is_handed_on(host: str) -> None:
     assert _told(_KERNELS + host) == {"first": {(LEFT, "part")}, "last": {(TAKEN, "part")}}
 
@@ -57,6 +72,12 @@ def test_an_array_is_handed_on(host: str) -> None:
 )  # fmt: skip
 def test_nothing_is_handed_on(text: str) -> None:
     assert _told(text) == {"first": set(), "last": set()}
+
+
+def test_a_field_of_a_struct_is_handed_on() -> None:
+    assert _told(_STRUCTS) == {"first": {(LEFT, "p.part")}, "last": {(TAKEN, "params.part")}}
+    apart = _STRUCTS.replace("params.part[0]", "params.x[0]")
+    assert _told(apart) == {"first": set(), "last": set()}
 
 
 def test_lines_of_the_calls_between() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from extractors.cuda.launches import host_facts
 from extractors.cuda.read import read_cuda
+from extractors.host.facts import HostFacts
 from kb.evidence import Decision
 
 KERNEL = "__global__ void k(float* x, int n) { x[blockIdx.x * blockDim.x + threadIdx.x] = n; }\n"
@@ -79,7 +82,11 @@ RESIDENT = """void go(float* x, int n) {
 
 def tiles(host: str) -> list[Decision]:
     found = host_facts(read_cuda(KERNEL + host, "cuda/k.cu", lambda path, name: None))
-    return [d for d in next(iter(found.values())).decisions if d.axis == "tile_selection"]
+    return told(found, "tile_selection")
+
+
+def told(found: Mapping[str, HostFacts], axis: str) -> list[Decision]:
+    return [d for d in next(iter(found.values())).decisions if d.axis == axis]
 
 
 @pytest.mark.parametrize(
@@ -114,4 +121,20 @@ def test_what_a_block_takes(host: str, value: str, lines: tuple[tuple[int, int],
     ],
 )
 def test_no_share_of_a_block(host: str) -> None:
-    assert not tiles(host)
+    """What is left is the size of the block itself."""
+    found = host_facts(read_cuda(KERNEL + host, "cuda/k.cu", lambda path, name: None))
+    (warps,) = told(found, "num_warps")
+    assert [(d.value, d.lines) for d in tiles(host)] == [("constant", warps.lines)]
+
+
+@pytest.mark.parametrize(
+    ("block", "value"),
+    [
+        pytest.param("128", ["constant"], id="a number"),
+        pytest.param("std::min(m, 1024)", ["heuristic(shape)"], id="computed"),
+        pytest.param("m", [], id="handed in"),
+    ],
+)
+def test_how_large_a_block_is(block: str, value: list[str]) -> None:
+    host = f"void go(float* x, int n, int m) {{ k<<<n, {block}>>>(x, n); }}\n"
+    assert [d.value for d in tiles(host)] == value

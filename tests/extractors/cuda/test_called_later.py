@@ -1,0 +1,61 @@
+"""What is called later: lambdas that are forwarded, or held by a struct that is called in their
+place; and pointers that may be null."""
+
+from __future__ import annotations
+
+import pytest
+
+from kb.ops import OpKind
+from tests.extractors.cuda.samples import ops, sound, understood
+
+_EACH = """template <typename F> struct Each {
+    F one;
+    __device__ void operator()(float* to, const float* from) const {
+        for (int i = 0; i < 4; ++i) one(to[i], from[i]);
+    }
+};
+template <typename V, typename F>
+__device__ void walk(const float* x, float* out, int n, V&& four, F&& one) {
+    if (n % 4 == 0) four(out, x); else one(out[n], x[n]);
+}
+template <typename F> __device__ void walk(const float* x, float* out, int n, F&& one) {
+    using Four = Each<std::decay_t<F>>;
+    walk(x, out, n, Four{one}, std::forward<F>(one));
+}
+__global__ void k(const float* x, float* out, float rate, int n) {
+    walk(x, out, n, [=] __device__(float & to, const float& from) { to = from * rate; });
+}
+"""
+_MAYBE = """template <int N> __device__ char* place(float* out, int at) {
+    if (threadIdx.x % N != 0) return nullptr;
+    return reinterpret_cast<char*>(out) + at;
+}
+__device__ void put(float* to, float v) { if (to != nullptr) to[0] = v; }
+__global__ void k(float* out) {
+    char* p = place<2>(out, 3);
+    if (p) *p = 1;
+    put(nullptr, 2.f);
+    put(out, 3.f);
+}
+"""
+
+
+def test_a_lambda_is_read_where_a_struct_or_another_function_calls_it() -> None:
+    assert len(ops(understood(_EACH), OpKind.MUL)) == 2
+
+
+def test_a_struct_that_holds_more_than_what_is_called_stays() -> None:
+    more = _EACH.replace("    F one;\n", "    F one;\n    int n;\n").replace("{one}", "{one, n}")
+    assert ops(sound(more), OpKind.OPAQUE)
+
+
+def test_a_pointer_or_none() -> None:
+    kernel = understood(_MAYBE)
+    assert len(ops(kernel, OpKind.STORE)) == 2
+
+
+@pytest.mark.parametrize("value", ["float{x[0]}", "float(x[0])", "static_cast<float>(x[0])"])
+def test_a_number_in_braces_is_a_cast(value: str) -> None:
+    text = f"template <typename T> __global__ void k(const T* x, float* y) {{ y[0] = {value}; }}\n"
+    (cast,) = ops(understood(text), OpKind.CAST)
+    assert cast.results[0].type is not None
