@@ -191,7 +191,7 @@ class CallReader(BindingReader):
             ]  # fmt: skip
             if outside:
                 return outside, None
-            if head and not records:
+            if head and not any(r.specialised for r in records):
                 every = self.library.records(kind.record)
                 methods = [m for r in every for m in r.methods if m.name == last]
                 one = shown_by(methods, self.library)

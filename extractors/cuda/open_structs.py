@@ -28,6 +28,8 @@ def conversion(reader: ConversionReader, node: n.Call, function: n.Name) -> Val 
     open_ = [one for one in owner.arguments if isinstance(one, Kind)]
     if len(open_) != 1 or not open_[0].dtype.startswith("dtypeof(") or open_[0].shape:
         return None
+    if _to_own_type(reader, owner.record, last):
+        return reader.cast(reader.read(node.arguments[0]), open_[0], node.at)
     known = _known(reader, owner.record, last)
     fixed = {kind.dtype for own, made in known for pair in made for kind in pair
              if kind.dtype != own.dtype}  # fmt: skip
@@ -43,6 +45,27 @@ def conversion(reader: ConversionReader, node: n.Call, function: n.Name) -> Val 
     if any(one != results[0] for one in results) or len(results[0]) != 1:
         return None
     return reader.cast(value, next(iter(results[0])), node.at)
+
+
+def _to_own_type(reader: ConversionReader, record: str, name: str) -> bool:
+    """Whether all methods of a name, of every type that a struct is written for, do nothing but
+    convert their only argument to that type."""
+    found = False
+    for one in reader.library.records(record) if record else ():
+        methods = [m for m in one.methods if m.name == name]
+        if len(one.specialised) != 1 or not isinstance(one.specialised[0], n.CType):
+            if methods:
+                return False
+            continue
+        own = reader.kind(one.specialised[0], Frame("file"))
+        frame = reader.of_record(one, (own,), reader.frame.depth)
+        for method in methods:
+            if len(method.parameters) != 1 or reader.kind(method.result, frame) != own:
+                return False
+            if work_of(method, reader.library):
+                return False
+        found = found or bool(methods)
+    return found
 
 
 def _known(reader: ConversionReader, record: str, name: str) -> list[tuple[Kind, list[Signature]]]:

@@ -59,3 +59,35 @@ def test_a_number_in_braces_is_a_cast(value: str) -> None:
     text = f"template <typename T> __global__ void k(const T* x, float* y) {{ y[0] = {value}; }}\n"
     (cast,) = ops(understood(text), OpKind.CAST)
     assert cast.results[0].type is not None
+
+
+_TRAIT = """template <typename T> struct Trait {};
+template <> struct Trait<float> {
+    using Own = float;
+    template <typename S> __device__ static Own from(const S& v) { return static_cast<Own>(v); }
+    __device__ static Own size(const Own& v) { return fabsf(v); }
+};
+template <> struct Trait<__half> {
+    using Own = __half;
+    template <typename S> __device__ static Own from(const S& v) { return static_cast<Own>(v); }
+    __device__ static Own from(const float& v) { return __float2half_rn(v); }
+    __device__ static Own size(const Own& v) { return __habs(v); }
+};
+template <> struct Trait<float2> {
+    template <typename S> __device__ static float2 from(const S& v) { return (float2)(v); }
+};
+template <typename T> __global__ void k(const float* x, T* y) {
+    y[0] = Trait<T>::from(x[0]);
+    y[1] = Trait<T>::size(y[2]);
+}
+"""
+
+
+def test_a_trait_that_converts_to_whatever_type_it_is_of() -> None:
+    kernel = understood(_TRAIT)
+    assert len(ops(kernel, OpKind.CAST)) == len(ops(kernel, OpKind.ABS)) == 1
+
+
+def test_a_trait_that_also_computes_converts_nothing() -> None:
+    more = _TRAIT.replace("return __float2half_rn(v);", "return __float2half_rn(v * 2.f);")
+    assert ops(sound(more), OpKind.OPAQUE)
