@@ -19,6 +19,9 @@ MAX_STEPS = 4
 
 Names = dict[str, n.Expr | n.Variable]
 _AXES = ("x", "y", "z")
+ALIAS = "using "
+"""What stands before the name of a type among the names of a launch; no name has a blank."""
+
 POINTERS = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr"})
 """Methods that give the place of a tensor's elements. Source: PyTorch, ATen/core/TensorBase.h."""
 

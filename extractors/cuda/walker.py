@@ -18,7 +18,7 @@ from extractors.cuda.held import (
     names_kernel,
     with_value,
 )
-from extractors.cuda.launch_site import LaunchSite, Names
+from extractors.cuda.launch_site import ALIAS, LaunchSite, Names
 from extractors.cuda.launchers import CONFIG, LAUNCHERS, Launchers
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
@@ -150,6 +150,8 @@ class Walker:
                 self._walk((node.value, node.arguments))
                 self.names[name] = node if node.value is None else node.value
                 self._declared(node, before_)
+            case n.Alias(name=name, type=made):
+                self.names[f"{ALIAS}{name}"] = n.Name(node.at, made.name, made.arguments)
             case n.If():
                 text = shown(node.condition)
                 self._walk((node.before, node.condition))

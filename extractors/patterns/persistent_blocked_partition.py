@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, TILE, vary
+from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER, SEQUENCES
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.loops import Loop
+from kb.analysis.symbolic import AtomKind, sub
 from kb.evidence import Decision
 
 _BLOCKED = vary(
@@ -82,8 +85,44 @@ def centre(x, out, PER: Int, T: Int):
 )
 
 
+_LIST = "persistent, a list of work for every CTA"
+_LISTED_THREADS = """__global__ void work(const int* begin, const int* row, const int* size,
+                     const float* x, float* out, int n) {
+    for (int job = begin[blockIdx.x]; job < begin[blockIdx.x + 1]; ++job) {
+        int at = row[job] * n;
+        for (int i = threadIdx.x; i < size[job]; i += blockDim.x) out[at + i] = x[at + i];
+    }
+}
+"""
+_LISTED_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def work(begin, row, size, x, out, n, T: tl.constexpr):
+    own = tl.program_id(0)
+    for job in range(tl.load(begin + own), tl.load(begin + own + 1)):
+        at = tl.load(row + job) * n
+        for i in range(0, tl.load(size + job), T):
+            lane = i + tl.arange(0, T)
+            tl.store(out + at + lane, tl.load(x + at + lane))
+"""
+)
+_SEGMENT_THREADS = """__global__ void sums(const int* begin, const int* row, const float* x,
+                     float* out, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float sum = 0.f;
+        for (int at = begin[blockIdx.x]; at < begin[blockIdx.x + 1]; ++at)
+            sum += x[row[at] * n + i];
+        out[blockIdx.x * n + i] = sum;
+    }
+}
+"""
+
+
 class PersistentBlockedPartition(Pattern):
-    """Work items run from the block id times a chunk to the next multiple."""
+    """Work items run from the block id times a chunk to the next multiple; or from where a list
+    begins for the block to where it begins for the next one, and the list says where an item's
+    results go."""
 
     name = "persistent-blocked-partition"
     axis = "work_decomposition"
@@ -93,6 +132,8 @@ class PersistentBlockedPartition(Pattern):
         Case(CHUNK_COUNTED, "persistent blocked (contiguous chunk per CTA)"),
         Case(_BLOCKED_POINTER, "persistent blocked (contiguous chunk per CTA)"),
         Case(_BLOCKED_THREADS, "persistent blocked (contiguous chunk per CTA)"),
+        Case(_LISTED_THREADS, _LIST),
+        Case(_LISTED_POINTER, _LIST),
     )
     near_misses = (
         NearMiss(SEQUENCES, why="steps of one sequence, each from what the last one left"),
@@ -102,6 +143,12 @@ class PersistentBlockedPartition(Pattern):
         NearMiss(NORM_BACKWARD_THREADS, why="items are strided over the blocks"),
         NearMiss(_GROUP_THREADS, why="the chunk is one row, which is summed up"),
         NearMiss(_GROUP_BY_ROWS, why="the rows of a group, of which each takes the sum of all"),
+        NearMiss(_SEGMENT_THREADS, why="the elements of one segment are summed up"),
+        NearMiss(
+            _LISTED_THREADS.replace("begin[blockIdx.x]", "begin[0]"),
+            why="every block goes through the list from its start",
+        ),
+        NearMiss(_LISTED_THREADS.replace("row[job]", "job"), why="items lie one behind the other"),
         NearMiss(_ROW_BY_NUMBERS, why="the numbers of one row are gone through one by one"),
     )
 
@@ -111,3 +158,28 @@ class PersistentBlockedPartition(Pattern):
             if chunk:
                 value = "persistent blocked (contiguous chunk per CTA)"
                 yield self.decide(facts, value, (*chunk, loop.node))
+        if listed := [node for loop in facts.loops for node in _listed(facts, loop)]:
+            yield self.decide(facts, _LIST, listed)
+
+
+def _listed(facts: Facts, loop: Loop) -> list[Node]:
+    """A loop over the part of a list that two neighbours of an array bound for the block, with
+    what the list says of the places of results; nothing where an item has no loop of its own."""
+    ends = [facts.graph.producer(facts.graph.core(v)) for v in (loop.low, loop.high) if v]
+    bounds = [access for end in ends if end is not None and (access := facts.access(end))]
+    if len(bounds) != 2 or loop.induction is None or bounds[0].array != bounds[1].array:
+        return []
+    first, last = (access.index[-1] for access in bounds)
+    apart = sub(last, first).constant == 1 and first.has(AtomKind.BLOCK)
+    if not apart or not any(one.node.inside(loop.node) for one in facts.loops if one is not loop):
+        return []
+    item = facts.values.expr(loop.induction).atom
+    told = [a for a in facts.loads if item is not None and any(item == i.atom for i in a.index)]
+    stored = [i for s in facts.stores if s.node.inside(loop.node) for i in s.index]
+    where = {atom for index in stored for atom in index.atoms()}
+    placed = [
+        a.node
+        for a in told
+        if a.node.inside(loop.node) and a.value and facts.values.expr(a.value).atom in where
+    ]
+    return [loop.node, *(access.node for access in bounds), *placed] if placed else []

@@ -110,3 +110,29 @@ def test_an_instance_without_shared_memory_is_another_algorithm() -> None:
     assert any(one.axis == "algorithm_selection" for one in found.decisions)
     (found,) = host_facts(read_cuda(_KERNEL + host.replace(", 0>>>", ", 8>>>"), "k.cu")).values()
     assert all(one.axis != "algorithm_selection" for one in found.decisions)
+
+
+_TRAITS = """template <int STAGES, int TILE> struct Traits { static constexpr int tile = TILE; };
+template <typename Traits> __global__ void k(float* x, int n) { x[Traits::tile] = n; }
+template <int S, int N> void go(float* x, int n, int block) {
+  using T = Traits<S, N>;
+  k<T><<<n, block>>>(x, n);
+}
+void run(float* x, int n, int b) {
+  if (n > 4096) {
+    go<2, 128>(x, n, b);
+  } else {
+    go<1, 64>(x, n, b);
+  }
+}
+"""
+
+
+def test_numbers_in_a_type_that_follow_a_size_are_tiles_by_size() -> None:
+    (found,) = host_facts(read_cuda(_TRAITS, "k.cu")).values()
+    (tile,) = [one for one in found.decisions if one.axis == "tile_selection"]
+    assert (tile.value, tile.subject) == ("heuristic(shape)", None)
+    assert {first for first, _ in tile.lines} == {5, 8, 9, 11}
+    same = _TRAITS.replace("go<1, 64>", "go<1, 128>")
+    (found,) = host_facts(read_cuda(same, "k.cu")).values()
+    assert not [one for one in found.decisions if one.axis == "tile_selection"]
