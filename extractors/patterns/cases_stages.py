@@ -165,6 +165,16 @@ def gated(x, y, out, T: Int):
     ct.store(out, index=(i,), tile=v / (1.0 + ct.exp(-v)) * u)
 """
 )
+GATED_BEFORE_THREADS = """__global__ void gated(const float* x, float* out, int n, float a,
+                      float top) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        float g = fminf(x[2 * i], top);
+        float u = fmaxf(fminf(x[2 * i + 1], top), -top);
+        out[i] = (u + 1.0f) * g / (1.0f + expf(-g * a));
+    }
+}
+"""
 GATE_THREADS = """__global__ void gated(const float* x, const float* y, float* out, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = x[i] / (1.0f + expf(-x[i])) * y[i];

@@ -26,6 +26,7 @@ from extractors.patterns.cases_stages import (
     GATE_TILE,
     GATED,
     GATED_BACK,
+    GATED_BEFORE_THREADS,
     LISTED,
     LOWER,
     MASKED,
@@ -62,10 +63,7 @@ from kb.analysis.composed_steps import (
     weighted_sums,
     zeroed,
 )
-from kb.analysis.composed_sums import (
-    listed_rows,
-    tapped,
-)
+from kb.analysis.composed_sums import listed_rows, tapped
 from kb.analysis.convolution import convolution
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
@@ -300,6 +298,7 @@ class StagesJoined(Pattern):
         Case(GATE, "activation and gate in one kernel"),
         Case(GATE_TILE, "activation and gate in one kernel"),
         Case(GATE_THREADS, "activation and gate in one kernel"),
+        Case(GATED_BEFORE_THREADS, "activation and gate in one kernel"),
         Case(TARGET, "softmax and target in one kernel"),
         Case(MASKED, "softmax gradient and mask in one kernel"),
         Case(TWICE, "normalisation and second normalisation in one kernel"),
@@ -344,6 +343,7 @@ class StagesJoined(Pattern):
         NearMiss(vary(GATE, (" * u,", " * v,")), why="one tile, no gate"),
         NearMiss(vary(GATE_TILE, ("* u)", "* 2.0)")), why="a number, no gate"),
         NearMiss(vary(GATE_THREADS, (" * y[i]", " * 2.0f")), why="a number, no gate"),
+        NearMiss(vary(GATED_BEFORE_THREADS, ("2 * i + 1", "2 * i")), why="one element, no gate"),
         NearMiss(vary(TARGET, ("tl.load(y + row)", "n // 2")), why="no label is loaded"),
         NearMiss(vary(MASKED, ("at <= row", "at < W")), why="no side of a diagonal"),
         NearMiss(vary(SCATTERED_THREADS, ("slots[blockIdx.x]", "blockIdx.x")), why="rows in order"),

@@ -33,7 +33,22 @@ def gates(facts: Facts, curves: Iterable[Node]) -> list[Node]:
                 if not facts.graph.rests_on(value, curve) and facts.stored_in(node.result):
                     if any(_other(one, own) for one in _elements(facts, value)):
                         found[node] = None
+        if (over := _gated_before(facts, curve)) is not None:
+            found[over] = None
     return [*found]
+
+
+def _gated_before(facts: Facts, curve: Node) -> Node | None:
+    """The product that a curve divides by what one of its factors makes: `a b / (1 + e^-a)`."""
+    if curve.op.kind != OpKind.DIV:
+        return None
+    over = facts.graph.producer(facts.graph.core(curve.op.inputs[0]))
+    own = facts.feeding(curve.op.inputs[1])
+    if over is None or over.op.kind not in _FACTORS or not own or not facts.stored_in(curve.result):
+        return None
+    sides = [_elements(facts, value) for value in over.op.inputs[:2]]
+    apart = [side for side in sides if any(_other(one, own) for one in side)]
+    return over if len(apart) == 1 and all(sides) else None
 
 
 def _other(access: Access, own: list[Access]) -> bool:
