@@ -35,11 +35,22 @@ _COMPUTES = REDUCTIONS | {
 }  # fmt: skip
 
 
+_EARLY = frozenset({OpKind.MUL, OpKind.FMA, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.ABS})
+_SUMS = frozenset({OpKind.ADD, OpKind.SUB})
+"""These are of pointers or places, too, where the type of the elements is open."""
+
 _NUMBERS = frozenset({OpKind.CONST, OpKind.FULL, OpKind.ZEROS, OpKind.UNDEF})
 _MOVED = "storage dtype, moved without arithmetic"
 _NARROW = frozenset({"f16", "bf16", "f8e4m3", "f8e5m2"})
 """Types in which results are stored and seldom computed."""
 
+_SMOOTHED_THREADS = """#include <cuda_fp16.h>
+__global__ void smooth(const half* x, const half* s, unsigned char* out, float scale, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float v = __half2float(__hmul(x[at], s[threadIdx.x]));
+    if (at < n) out[at] = __nv_cvt_float_to_fp8(v * scale, __NV_SATFINITE, __NV_E4M3);
+}
+"""
 _HALVES_THREADS = """#include <cuda_fp16.h>
 __global__ void plus(const half* x, const half* y, half* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -85,6 +96,7 @@ class StoragePrecision(Pattern):
         Case(_LARGER, "storage dtype"),
         Case(_HALVES_THREADS, "storage dtype"),
         Case(ADD_THREADS, "storage dtype"),
+        Case(_SMOOTHED_THREADS, "storage dtype"),
         Case(COPY, _MOVED),
         Case(COPY_POINTER, _MOVED),
         Case(COPY_THREADS, _MOVED),
@@ -97,6 +109,10 @@ class StoragePrecision(Pattern):
         NearMiss(PRODUCT, why="the product widens by itself"),
         NearMiss(COPY_POINTER, why="nothing is computed", value="storage dtype"),
         NearMiss(COPY_THREADS, why="nothing is computed", value="storage dtype"),
+        NearMiss(
+            _SMOOTHED_THREADS.replace("__hmul(x[at], s[threadIdx.x])", "x[at]"),
+            why="widened as it was loaded",
+        ),
         NearMiss(_FLOAT_STATISTICS_THREADS, why="statistics are kept wider than the rows are"),
     )
 
@@ -114,6 +130,8 @@ class StoragePrecision(Pattern):
             yield self.decide(facts, "storage dtype", dict.fromkeys([*casts, *plain]))
         elif moved := self._moved(facts):
             yield self.decide(facts, _MOVED, moved)
+        elif early := _before_widening(facts):
+            yield self.decide(facts, "storage dtype", early)
 
     def _moved(self, facts: Facts) -> list[Access]:
         """Loads of lanes and stores, where every store is given what was loaded, or a number, and
@@ -164,6 +182,31 @@ class StoragePrecision(Pattern):
             return True
         tiles = [v for v in node.op.inputs[:2] if facts.types.shape(v)]
         return all(_narrow(facts, v) for v in tiles) and any(_loaded(facts, v) for v in tiles)
+
+
+def _before_widening(facts: Facts) -> list[Node]:
+    """Of threads: arithmetic on what was loaded in its own narrow type, before it is widened."""
+    if not facts.of_threads:
+        return []
+    loaded = {facts.types.dtype(a.value) for a in facts.loads}
+    steps = facts.graph.of(*_EARLY, *_SUMS)
+    narrow = [n for n in steps if n.result and _narrow(facts, n.result)]
+    narrow = [n for n in narrow if facts.types.dtype(n.result) in loaded]
+    floats = [n for n in narrow if n.op.kind in _EARLY or facts.types.dtype(n.result) in _NARROW]
+    stored = [s.value for s in facts.stores]
+    fed = [n for n in floats if facts.feeding(n.result) and _reaches(facts, n, stored)]
+    return [n for n in fed if not _cast_to(facts, n)]
+
+
+def _cast_to(facts: Facts, node: Node) -> bool:
+    """Whether what is computed with was cast to its type after it was loaded."""
+    dtype = facts.types.dtype(node.result)
+    above = facts.graph.upstream(node.result, lambda n: n.op.kind in READS)
+    return any(n.op.kind in CASTS and facts.types.dtype(n.result) == dtype for n in above)
+
+
+def _reaches(facts: Facts, node: Node, values: Iterable[str | None]) -> bool:
+    return any(facts.graph.rests_on(value, node) for value in values)
 
 
 def _cast_up(facts: Facts, store: Access) -> bool:
