@@ -193,9 +193,12 @@ def _before_widening(facts: Facts) -> list[Node]:
     narrow = [n for n in steps if n.result and _narrow(facts, n.result)]
     narrow = [n for n in narrow if facts.types.dtype(n.result) in loaded]
     floats = [n for n in narrow if n.op.kind in _EARLY or facts.types.dtype(n.result) in _NARROW]
-    stored = [s.value for s in facts.stores]
-    fed = [n for n in floats if facts.feeding(n.result) and _reaches(facts, n, stored)]
-    return [n for n in fed if not _cast_to(facts, n)]
+    fed = [n for n in floats if facts.feeding(n.result) and not _cast_to(facts, n)]
+    if not fed:
+        return []
+    values = [s.value for s in facts.stores if s.value is not None]
+    stored = {n for v in values for n in facts.graph.upstream(v, lambda n: n.op.kind in READS)}
+    return [n for n in fed if n in stored]
 
 
 def _cast_to(facts: Facts, node: Node) -> bool:
