@@ -11,7 +11,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -54,6 +54,28 @@ _SHARED_LATENT = vary(
 )  # fmt: skip
 
 
+_GROUPED = "all query heads of a key head in one CTA"
+_ROWS_THREADS = """template <int G, int T>
+__global__ void decode(const float* q, const float* k, const float* v, float* out, int n, int ql,
+                       int kl, float rate) {
+    int kv = blockIdx.x;
+    int head = kv * G + threadIdx.y;
+    float top = -INFINITY, sum = 0.f, acc = 0.f;
+    float own = q[head * ql + threadIdx.x];
+    for (int j = 0; j < n; ++j) {
+        float s = own * k[j * T + kv * kl + threadIdx.x];
+        for (int o = 16; o > 0; o >>= 1) s += __shfl_xor_sync(0xffffffff, s, o);
+        float now = fmaxf(top, s * rate);
+        float fade = expf(top - now), p = expf(s * rate - now);
+        sum = sum * fade + p;
+        acc = acc * fade + p * v[j * T + kv * kl + threadIdx.x];
+        top = now;
+    }
+    out[head * ql + threadIdx.x] = acc / sum;
+}
+"""
+
+
 def _sizes(facts: Facts, node: Node) -> list[Expr]:
     """The extents of the lanes that a value counts."""
     atoms = facts.values.expr(node.result).atoms()
@@ -68,7 +90,9 @@ def _tiles(facts: Facts, product: Node) -> list[Access]:
 
 class HeadPacking(Pattern):
     """A stationary operand of a score product is a tile of two axes at index zero; the streamed
-    operand is found by the same block ids and moves with the loop."""
+    operand is found by the same block ids and moves with the loop. Of threads: the number of a
+    block times a compile-time parameter plus that of a thread finds queries, the number of the
+    block alone finds keys."""
 
     name = "query-head-packing"
     axis = "kv_head_mapping"
@@ -80,11 +104,24 @@ class HeadPacking(Pattern):
         Case(_COUNTED, "query-head packing into M tile (PackGQA)"),
         Case(_SCALED, "query-head packing into M tile (PackGQA)"),
         Case(_SHARED_LATENT, _LATENT),
+        Case(_ROWS_THREADS, _GROUPED),
     )
     near_misses = (
         NearMiss(
             vary(_COUNTED, ("(kv * R + x * TM) // TM", "x")),
             why="the rows of the tile are positions",
+        ),
+        NearMiss(
+            vary(
+                _ROWS_THREADS,
+                ("k[j * T + kv * kl", "k[j * T + head * kl"),
+                ("v[j * T + kv * kl", "v[j * T + head * kl"),
+            ),
+            why="every query head has its own key head",
+        ),
+        NearMiss(
+            vary(_ROWS_THREADS, ("kv * G + threadIdx.y", "kv * n + threadIdx.y")),
+            why="rows of an extent that is no compile-time parameter",
         ),
         NearMiss(ATTENTION, why="the block id counts query tiles, rows are positions"),
         NearMiss(BACKWARD_KEYS, why="the queries stream by"),
@@ -95,6 +132,8 @@ class HeadPacking(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        if grouped := _grouped(facts):
+            yield self.decide(facts, _GROUPED, grouped)
         for product in facts.score_products:
             sides = [facts.scaled_loads(product.op.operand(role)) for role in ("lhs", "rhs")]
             for still, moving in (sides, sides[::-1]):
@@ -194,3 +233,52 @@ class HeadPacking(Pattern):
                 if any(group[0] not in f for f in found):
                     return Expr(((tuple(head), 1),)).has(AtomKind.BLOCK)
         return False
+
+
+def _grouped(facts: Facts) -> list[Node]:
+    """Where threads count the query heads that share the key head of their block, with the loads
+    that these find; nothing where there is no softmax."""
+    powers = [e for e in facts.exponentials if not e.rescale] if facts.of_threads else []
+    queries = {a: found for a in facts.loads if powers and (found := _heads(facts, a))}
+    if not queries:
+        return []
+    block, size, _ = next(iter(queries.values()))
+    keys = [a for a in facts.loads if a not in queries and _found_by(a, block, size)]
+    if not {a.array for a in keys} - {a.array for a in queries}:
+        return []
+    made = [n for n in facts.graph.of(OpKind.ADD) if _counts(facts, n, block, size)]
+    return [*made, *(a.node for a in queries)]
+
+
+_Heads = tuple[Atom, Atom, Atom]
+"""The number of a block, how many heads it takes, and the number of a thread."""
+
+
+def _heads(facts: Facts, access: Access) -> _Heads | None:
+    """`(block * size + lane) * stride` in a place."""
+    terms = [frozenset(factors) for index in access.index for factors, _ in index.terms]
+    for lanes in terms:
+        lane = next((a for a in lanes if a.kind is AtomKind.LANE), None)
+        stride = lanes - {lane}
+        for blocks in terms if lane is not None and stride else ():
+            block = next((a for a in blocks if a.kind is AtomKind.BLOCK), None)
+            rest = blocks - stride - {block}
+            size = next(iter(rest), None)
+            if block is None or size is None or len(rest) > 1 or not stride < blocks:
+                continue
+            if lane is not None and size.value in facts.constexprs:
+                return block, size, lane
+    return None
+
+
+def _found_by(access: Access, block: Atom, size: Atom) -> bool:
+    """Whether the number of the block alone, times a stride, is in a place."""
+    terms = [factors for index in access.index for factors, _ in index.terms]
+    return any(block in f and size not in f and len(f) == 2 for f in terms)
+
+
+def _counts(facts: Facts, node: Node, block: Atom, size: Atom) -> bool:
+    expr = facts.values.expr(node.result)
+    terms = {frozenset(factors) for factors, _ in expr.terms}
+    lanes = [f for f in terms if any(a.kind is AtomKind.LANE for a in f)]
+    return frozenset((block, size)) in terms and len(terms) == 2 and len(lanes) == 1
