@@ -102,6 +102,17 @@ class FieldReader(Core):
                 self.asked[name] = Kind(record=found[0].name)
         return self.asked.get(name, UNKNOWN)
 
+    def held_constant(self, node: n.Expr) -> Slot | None:
+        """A variable for a number that is never written, as its address is asked for."""
+        found = self.frame.find(node.text) if isinstance(node, n.Name) else None
+        if not isinstance(found, Val) or not found.name or found.kind.to is not None:
+            return None
+        if found.kind == UNKNOWN or found.kind.record:
+            return None
+        key = self.key("held")
+        self.kinds[key], self.names[key] = found.kind, found
+        return Slot(key, found.kind)
+
     def divide(self, key: str, kind: Kind, depth: int = 0) -> bool:
         """Let every field of a variable be a variable; False when the struct stays whole."""
         fields = self.fields_of(kind) if depth < MAX_DEPTH else ()

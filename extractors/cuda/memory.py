@@ -241,7 +241,8 @@ class MemoryReader(FieldReader):
                 if isinstance(found, Slot) and found.kind.shape:
                     return Pointing(found, found.kind.element)
             case n.Unary(operator="&", operand=operand):
-                where = self.place(operand) if self.in_registers(operand) else None
+                own = self.in_registers(operand)
+                where = self.place(operand) if own else self.held_constant(operand)
                 if isinstance(where, Slot):
                     return Pointing(where, where.kind)
             case n.Cast(type=written, operand=operand):

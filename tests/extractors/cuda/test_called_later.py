@@ -91,3 +91,12 @@ def test_a_trait_that_converts_to_whatever_type_it_is_of() -> None:
 def test_a_trait_that_also_computes_converts_nothing() -> None:
     more = _TRAIT.replace("return __float2half_rn(v);", "return __float2half_rn(v * 2.f);")
     assert ops(sound(more), OpKind.OPAQUE)
+
+
+def test_the_address_of_a_number_that_is_never_written() -> None:
+    text = """__global__ void k(const unsigned* x, float* y) {
+    const unsigned held = x[threadIdx.x];
+    y[threadIdx.x] = *reinterpret_cast<const float*>(&held);
+}
+"""
+    assert len(ops(understood(text), OpKind.BITCAST)) == 1
