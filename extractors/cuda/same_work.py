@@ -19,7 +19,7 @@ MAX_DEPTH = 4
 """Helpers of helpers whose work is looked at."""
 
 _BITS = frozenset({"<<", ">>", "&", "|", "unary ~", OpKind.BIT_AND, OpKind.BIT_OR})
-_ROUNDS = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.FLOOR, OpKind.CEIL})
+_ROUNDS = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.FLOOR, OpKind.CEIL, "unary -"})
 """What a conversion to few bits may do besides: it rounds and keeps within the range."""
 
 _MOVES = frozenset({OpKind.CAST, OpKind.BITCAST, OpKind.VECTOR, OpKind.DEVICE_ASSERT, OpKind.TRAP})
@@ -213,6 +213,8 @@ def _called(
         yield from () if row.kind in _MOVES else (row.kind,)
         return
     if name == function.name or name in CUDA.dtypes or name in VECTORS or name == "assert":
+        return
+    if "numeric_limits" in named.text:
         return
     head, _, _ = named.text.removeprefix("::").rpartition("::")
     if f"{head}::{name}" in CUDA.dtypes or head in CUDA.dtypes:
