@@ -11,9 +11,10 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.shared import SharedMemory
+from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
-from kb.ir import walk
-from kb.ops import COMPARISONS, OpKind
+from kb.ir import Region, walk
+from kb.ops import COMPARISONS, WRITES, OpKind
 
 _OPTION = vary(
     PRODUCT_POINTER,
@@ -40,13 +41,29 @@ __global__ void stage(const float* x, float* out, int n) {
     out[blockIdx.x * blockDim.x + threadIdx.x] = acc;
 }
 """
+_JOBS = """__global__ void stage(const float* x, const float* w, float* out) {
+    __shared__ float rows[32];
+    __shared__ float gains[32];
+    if (threadIdx.y == 0) {
+        rows[threadIdx.x] = x[blockIdx.x * 32 + threadIdx.x];
+    } else if (threadIdx.y == 1) {
+        gains[threadIdx.x] = w[threadIdx.x];
+    }
+    __syncthreads();
+    out[(blockIdx.x * 4 + threadIdx.y) * 32 + threadIdx.x] = rows[threadIdx.x] * gains[threadIdx.y];
+}
+"""
+WARP = 32
+"""Threads of a warp. Source: CUDA C++ Programming Guide, hardware multithreading."""
+
+_BY_NUMBER = "roles by the number of the warp"
 _COPIES = (OpKind.ASYNC_COPY, OpKind.BULK_COPY)
 _OWN = (OpKind.THREAD_ID, OpKind.WARP_ID, OpKind.LANE_ID, OpKind.WARP_PARTITION)
 
 
 class WarpRoles(Pattern):
-    """A branch on the warp whose one side copies into shared memory and whose other side reads it;
-    or an option of a loop."""
+    """A branch on the warp whose one side copies into shared memory and whose other side reads it,
+    or on whose two sides something is written; or an option of a loop."""
 
     name = "roles-of-warps"
     axis = "warp_specialization"
@@ -55,12 +72,19 @@ class WarpRoles(Pattern):
         Case(_OPTION, "compiler option"),
         Case(_BY_FLAG, "compiler option"),
         Case(_ROLES, "producer/consumer"),
+        Case(_JOBS, _BY_NUMBER),
+        Case(_JOBS.replace("threadIdx.y == ", "threadIdx.x / 32 == "), _BY_NUMBER),
     )
     near_misses = (
         NearMiss(vary(_OPTION, ("=True", "=False")), why="the option is off"),
         NearMiss(PRODUCT_POINTER, why="the loop has no such option"),
         NearMiss(PRODUCT_THREADS, why="every thread copies and computes"),
         NearMiss(ROW_NORM_THREADS, why="a branch on the lane only stores a result"),
+        NearMiss(_JOBS.replace("else if (threadIdx.y == 1) {", "if (out) {"), why="one role only"),
+        NearMiss(_JOBS.replace("threadIdx.y == ", "blockIdx.y == "), why="blocks are told apart"),
+        NearMiss(
+            _JOBS.replace("threadIdx.y == ", "threadIdx.x % 32 == "), why="lanes are told apart"
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -79,6 +103,8 @@ class WarpRoles(Pattern):
         budgets = facts.threads.of(OpKind.REGISTER_BUDGET)
         if roles or budgets:
             yield self.decide(facts, "producer/consumer", [*roles, *budgets])
+        elif jobs := _by_number(facts):
+            yield self.decide(facts, _BY_NUMBER, jobs)
 
     def _asked(self, facts: Facts, option: str | None) -> bool:
         """An option that is on, or that a compile-time parameter turns on."""
@@ -97,3 +123,55 @@ class WarpRoles(Pattern):
             r or any(op.kind == OpKind.MMA for op in s) for r, s in zip(reads, sides, strict=True)
         ]
         return fills[0] != fills[1] and reads[fills.index(False)]
+
+
+def _by_number(facts: Facts) -> list[Node]:
+    """Branches that ask for the number of the warp, or of a row of threads, on both sides of which
+    something is written; with what they ask."""
+    found: list[Node] = []
+    for branch in facts.threads.of(OpKind.IF):
+        if len(branch.op.regions) < 2 or not all(map(_writes, branch.op.regions)):
+            continue
+        test = facts.threads.producer(facts.threads.core(branch.op.inputs[0]))
+        if test is not None and test.op.kind in COMPARISONS and _of_warp(facts, test):
+            found += [branch, test, *_further(facts, branch)]
+    return found
+
+
+def _further(facts: Facts, branch: Node) -> list[Node]:
+    """The same question for another number, on the other side."""
+    inner = [n for n in facts.threads.of(OpKind.IF) if n.parent is branch and n.branch == 1]
+    tests = [facts.threads.producer(facts.threads.core(n.op.inputs[0])) for n in inner]
+    pairs = zip(inner, tests, strict=True)
+    asked = [(n, t) for n, t in pairs if t is not None and t.op.kind in COMPARISONS]
+    own = [one for n, t in asked if _of_warp(facts, t) for one in (n, t)]
+    return [*own, *(one for n, t in asked if t in own for one in _further(facts, n))]
+
+
+def _writes(region: Region) -> bool:
+    return any(op.kind in WRITES | {*_COPIES} for op in walk(region))
+
+
+def _of_warp(facts: Facts, test: Node) -> bool:
+    """Whether the number of a warp, or of a row of threads, is compared with one number."""
+    sides = [facts.thread_values.expr(v) for v in test.op.inputs[:2]]
+    return any(
+        warp.atom is not None and _is_warp(facts, warp.atom) and number.constant is not None
+        for warp, number in (sides, sides[::-1])
+    )
+
+
+def _is_warp(facts: Facts, atom: Atom) -> bool:
+    if atom.kind is AtomKind.FLOOR_DIV:
+        inner = atom.args[0].atom
+        return inner is not None and atom.args[1].constant == WARP and _axis(facts, inner) == 0
+    return (_axis(facts, atom) or 0) > 0
+
+
+def _axis(facts: Facts, atom: Atom) -> int | None:
+    """The axis of the block along which an atom counts threads, None where it counts none."""
+    made = facts.threads.producer(atom.value) if atom.value else None
+    if made is None or made.op.kind != OpKind.THREAD_ID:
+        return None
+    axis = facts.thread_values.literal(made.op.operand("axis"))
+    return axis if isinstance(axis, int) else None
