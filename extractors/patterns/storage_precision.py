@@ -36,6 +36,11 @@ _COMPUTES = REDUCTIONS | {
 
 
 _EARLY = frozenset({OpKind.MUL, OpKind.FMA, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.ABS})
+_WORDS = frozenset(
+    {OpKind.BIT_AND, OpKind.BIT_OR, OpKind.BIT_XOR, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT}
+)
+_RANGES = frozenset({OpKind.RANGE, OpKind.STATIC_RANGE})
+_INTEGERS = "integer arithmetic"
 _SUMS = frozenset({OpKind.ADD, OpKind.SUB})
 """These are of pointers or places, too, where the type of the elements is open."""
 
@@ -44,6 +49,17 @@ _MOVED = "storage dtype, moved without arithmetic"
 _NARROW = frozenset({"f16", "bf16", "f8e4m3", "f8e5m2"})
 """Types in which results are stored and seldom computed."""
 
+_REPACK_THREADS = """__global__ void repack(const unsigned* x, unsigned* out) {
+    unsigned v = x[blockIdx.x * 32 + threadIdx.x];
+    unsigned made = 0;
+    for (int i = 0; i < 8; ++i) {
+        unsigned one = v & 0xF;
+        made |= (one >= 8 ? one - 8 : 15 - one) << (i * 4);
+        v >>= 4;
+    }
+    out[blockIdx.x * 32 + threadIdx.x] = made;
+}
+"""
 _SMOOTHED_THREADS = """#include <cuda_fp16.h>
 __global__ void smooth(const half* x, const half* s, unsigned char* out, float scale, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -97,6 +113,7 @@ class StoragePrecision(Pattern):
         Case(_HALVES_THREADS, "storage dtype"),
         Case(ADD_THREADS, "storage dtype"),
         Case(_SMOOTHED_THREADS, "storage dtype"),
+        Case(_REPACK_THREADS, _INTEGERS),
         Case(COPY, _MOVED),
         Case(COPY_POINTER, _MOVED),
         Case(COPY_THREADS, _MOVED),
@@ -109,6 +126,7 @@ class StoragePrecision(Pattern):
         NearMiss(PRODUCT, why="the product widens by itself"),
         NearMiss(COPY_POINTER, why="nothing is computed", value="storage dtype"),
         NearMiss(COPY_THREADS, why="nothing is computed", value="storage dtype"),
+        NearMiss(_REPACK_THREADS.replace("= made", "= made * 2.f"), why="floats", value=_INTEGERS),
         NearMiss(
             _SMOOTHED_THREADS.replace("__hmul(x[at], s[threadIdx.x])", "x[at]"),
             why="widened as it was loaded",
@@ -132,6 +150,8 @@ class StoragePrecision(Pattern):
             yield self.decide(facts, _MOVED, moved)
         elif early := _before_widening(facts):
             yield self.decide(facts, "storage dtype", early)
+        elif bits := _of_bits(facts, whole):
+            yield self.decide(facts, _INTEGERS, bits)
 
     def _moved(self, facts: Facts) -> list[Access]:
         """Loads of lanes and stores, where every store is given what was loaded, or a number, and
@@ -182,6 +202,19 @@ class StoragePrecision(Pattern):
             return True
         tiles = [v for v in node.op.inputs[:2] if facts.types.shape(v)]
         return all(_narrow(facts, v) for v in tiles) and any(_loaded(facts, v) for v in tiles)
+
+
+def _of_bits(facts: Facts, stores: list[Access]) -> list[Node]:
+    """Of threads: shifts and masks of loaded words, where whole numbers are all that is stored."""
+    found: dict[Node, None] = {}
+    for store in stores if facts.of_threads else ():
+        above = [*facts.graph.upstream(store.value, lambda n: n.op.kind in READS)]
+        made = [n for n in above if n.result and n.op.kind not in _NUMBERS | _RANGES]
+        kinds = [facts.types.dtype(n.result) for n in made]
+        if any(not kind.startswith(("i", "u")) for kind in kinds):
+            return []
+        found |= {n: None for n in above if n.op.kind in _WORDS and facts.feeding(n.result)}
+    return [*found]
 
 
 def _before_widening(facts: Facts) -> list[Node]:
