@@ -74,6 +74,7 @@ class WarpRoles(Pattern):
         Case(_ROLES, "producer/consumer"),
         Case(_JOBS, _BY_NUMBER),
         Case(_JOBS.replace("threadIdx.y == ", "threadIdx.x / 32 == "), _BY_NUMBER),
+        Case(_JOBS.replace("} else if", "}\n    if"), _BY_NUMBER),
     )
     near_misses = (
         NearMiss(vary(_OPTION, ("=True", "=False")), why="the option is off"),
@@ -81,6 +82,10 @@ class WarpRoles(Pattern):
         NearMiss(PRODUCT_THREADS, why="every thread copies and computes"),
         NearMiss(ROW_NORM_THREADS, why="a branch on the lane only stores a result"),
         NearMiss(_JOBS.replace("else if (threadIdx.y == 1) {", "if (out) {"), why="one role only"),
+        NearMiss(
+            _JOBS.replace("} else if (threadIdx.y == 1)", "}\n    if (threadIdx.y == 0)"),
+            why="one warp does both",
+        ),
         NearMiss(_JOBS.replace("threadIdx.y == ", "blockIdx.y == "), why="blocks are told apart"),
         NearMiss(
             _JOBS.replace("threadIdx.y == ", "threadIdx.x % 32 == "), why="lanes are told apart"
@@ -127,8 +132,8 @@ class WarpRoles(Pattern):
 
 def _by_number(facts: Facts) -> list[Node]:
     """Branches that ask for the number of the warp, or of a row of threads, on both sides of which
-    something is written; with what they ask."""
-    found: list[Node] = []
+    something is written, or one behind the other for other numbers; with what they ask."""
+    found: list[Node] = _one_by_one(facts)
     for branch in facts.threads.of(OpKind.IF):
         if len(branch.op.regions) < 2 or not all(map(_writes, branch.op.regions)):
             continue
@@ -136,6 +141,23 @@ def _by_number(facts: Facts) -> list[Node]:
         if test is not None and test.op.kind in COMPARISONS and _of_warp(facts, test):
             found += [branch, test, *_further(facts, branch)]
     return found
+
+
+def _one_by_one(facts: Facts) -> list[Node]:
+    """Branches one behind the other, in each of which the warp of another number writes."""
+    asked: dict[tuple[object, ...], dict[int, list[Node]]] = {}
+    for branch in facts.threads.of(OpKind.IF):
+        test = facts.threads.producer(facts.threads.core(branch.op.inputs[0]))
+        if test is None or test.op.kind != OpKind.EQ or not _writes(branch.op.regions[0]):
+            continue
+        sides = [facts.thread_values.expr(v) for v in test.op.inputs[:2]]
+        for warp, number in (sides, sides[::-1]):
+            one = number.constant
+            if one is not None and warp.atom is not None and _is_warp(facts, warp.atom):
+                group = asked.setdefault((branch.parent, branch.branch, warp.atom), {})
+                group.setdefault(one, []).extend((branch, test))
+    several = [group for group in asked.values() if len(group) > 1]
+    return [node for group in several for nodes in group.values() for node in nodes]
 
 
 def _further(facts: Facts, branch: Node) -> list[Node]:
