@@ -10,7 +10,7 @@ from extractors.cuda.binding import MAX_DEPTH, BindingReader
 from extractors.cuda.fields import generality, spelled_out
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
 from extractors.cuda.open_structs import conversion
-from extractors.cuda.overloads import alike, own_overload, same_bodies, same_but_for_const
+from extractors.cuda.overloads import alike, in_space, own_overload, same_bodies, same_but_for_const
 from extractors.cuda.packs import expanded, takes
 from extractors.cuda.same_work import shown_by
 from extractors.cuda.values import (
@@ -201,7 +201,7 @@ class CallReader(BindingReader):
             if head and records:
                 return [], None
         free = [f for f in self.library.functions(last) if not f.owner or f.owner == owner]
-        return free, None
+        return in_space(free, head, (self.entry, *self.trail)), None
 
     def _records(self, kind: Kind) -> list[n.Record]:
         """The definition of a struct for its arguments: the specialisation that they fit, else the

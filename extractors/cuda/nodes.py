@@ -306,9 +306,6 @@ class Skipped(Stmt):
     inner: tuple[Expr, ...] = ()
 
 
-# -- definitions
-
-
 @dataclass(frozen=True, slots=True)
 class TemplateParameter:
     """A template parameter; `dtype`: `typename` for a type, else the value's type."""
@@ -327,7 +324,7 @@ TO_POINTER, TO_CONST_POINTER = "operator T*", "operator const T*"
 @dataclass(frozen=True, slots=True)
 class Definition:
     """A function with its body. `owner`: class of a method, `words`: specifiers, `instance`: class
-    with arguments of a method outside, `given`: arguments behind a specialised function's name."""
+    with arguments of a method outside, `given`: those of a specialisation, `space`: namespaces."""
 
     name: str
     parameters: tuple[Variable, ...]
@@ -341,6 +338,7 @@ class Definition:
     specialised: bool = False
     instance: str = ""
     given: tuple[CType | Expr, ...] = ()
+    space: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,21 @@ def _text(function: n.Definition) -> str:
     return " ".join(type(one).__name__ + getattr(one, "text", "") for one in nodes)
 
 
+def in_space(
+    candidates: list[n.Definition], head: str, around: Sequence[n.Definition | None]
+) -> list[n.Definition]:
+    """Of functions of one name in several namespaces those that a name in front of it means, else
+    those beside the function that calls."""
+    if len({one.space for one in candidates}) < 2:
+        return candidates
+    if head:
+        named = [one for one in candidates if f"::{one.space}".endswith(f"::{head}")]
+    else:
+        own = next((one.space for one in reversed(around) if one and one.space), "")
+        named = [one for one in candidates if one.space == own]
+    return named or candidates
+
+
 def converting(candidates: Sequence[n.Definition]) -> n.CType | None:
     """What several overloads turn a number into, when each returns its only argument as it is,
     cast, or converted by a function of the language."""

@@ -42,32 +42,38 @@ class _UnitBuilder(StatementBuilder):
 
     def unit(self, root: Syntax) -> n.Unit:
         found = n.Unit(self.path)
-        pending: list[tuple[Syntax, tuple[n.TemplateParameter, ...]]] = [(root, ())]
+        pending: list[tuple[Syntax, tuple[n.TemplateParameter, ...], str]] = [(root, (), "")]
         while pending:
-            node, template = pending.pop()
+            node, template, space = pending.pop()
             if node.type == "ERROR" and len(found.broken) < MAX_BROKEN:
                 place = self.at(node)
                 found.broken.append((place.line, place.end_line))
             if node.type in _OPEN:
-                pending += [(child, ()) for child in reversed(node.children)]
+                space = self._space(node, space)
+                pending += [(child, (), space) for child in reversed(node.children)]
             elif node.type == "template_declaration":
                 own = self.template_parameters(node.child_by_field_name("parameters"))
                 inner = [c for c in node.named_children if c.type != "template_parameter_list"]
-                pending += [(child, (*template, *own)) for child in reversed(inner)]
+                pending += [(child, (*template, *own), space) for child in reversed(inner)]
             else:
-                self._define(found, node, template)
+                self._define(found, node, template, space)
         named = Counter(one.name for one in self.inner)
         for one in self.inner:
             if named[one.name] == 1 and one.name not in found.records:
                 _keep(found, one)
         return found
 
+    def _space(self, node: Syntax, around: str) -> str:
+        """The namespaces inside a node; one without a name adds none."""
+        name = node.child_by_field_name("name") if node.type == "namespace_definition" else None
+        return "::".join(part for part in (around, self.text(name) if name else "") if part)
+
     def _define(
-        self, unit: n.Unit, node: Syntax, template: tuple[n.TemplateParameter, ...]
+        self, unit: n.Unit, node: Syntax, template: tuple[n.TemplateParameter, ...], space: str
     ) -> None:
         try:
             for one in self._defined(node, template):
-                _keep(unit, one)
+                _keep(unit, replace(one, space=space) if isinstance(one, n.Definition) else one)
         except RecursionError:
             place = self.at(node)
             unit.broken.append((place.line, place.end_line))

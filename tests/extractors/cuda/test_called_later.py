@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from kb.ir import Op
 from kb.ops import OpKind
 from tests.extractors.cuda.samples import ops, sound, understood
 
@@ -100,3 +101,27 @@ def test_the_address_of_a_number_that_is_never_written() -> None:
 }
 """
     assert len(ops(understood(text), OpKind.BITCAST)) == 1
+
+
+_SPACES = """namespace a {
+__device__ float step(float v) { return v + 1.f; }
+namespace wide { __device__ float step(float v) { return v * 2.f; } }
+__global__ void k(const float* x, float* y) { y[0] = CALL(x[0]); }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [("step", OpKind.ADD), ("a::step", OpKind.ADD), ("wide::step", OpKind.MUL),
+     ("a::wide::step", OpKind.MUL)],
+)  # fmt: skip
+def test_a_function_of_a_namespace(call: str, kind: OpKind) -> None:
+    kernel = understood(_SPACES.replace("CALL", call))
+    both = [op for op in (OpKind.ADD, OpKind.MUL) if any(_of(one) for one in ops(kernel, op))]
+    assert both == [kind]
+
+
+def _of(op: Op) -> bool:
+    """An operation on floats, no address."""
+    return "f32" in str(op.results[0].type) and "pointer" not in str(op.results[0].type)
