@@ -28,7 +28,7 @@ from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Graph, Node
 from kb.analysis.layouts import distributed
-from kb.analysis.sized_vectors import sized
+from kb.analysis.sized_vectors import counted, sized
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import ParameterKind, TileType, TypeKind
@@ -164,7 +164,7 @@ class VectorAccess(Pattern):
             told = f"{bits[0]}-bit" if bits else self._value(moved)
             value = _copied(facts, node) if copied else told
             if node.op.attribute("space") != "shared" and value:
-                found.setdefault(value, []).extend([bits[1], node] if bits else [node])
+                found.setdefault(value, []).extend([*counted(facts.threads, moved), node])
         wide = {value: nodes for value, nodes in found.items() if value != "scalar"}
         if not wide and _moved_elsewhere(facts):
             return

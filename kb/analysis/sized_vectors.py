@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kb.analysis.graph import CASTS, COPIES, Graph, Node
+from kb.analysis.graph import CASTS, COPIES, LOOPS, Graph, Node
 from kb.ir import TileType
 from kb.ops import OpKind
 
@@ -22,3 +22,11 @@ def sized(graph: Graph, moved: TileType | None) -> tuple[int, Node] | None:
     if not isinstance(size, int) or part is None or part.op.kind != OpKind.SIZE_OF:
         return None
     return (8 * size, node) if moved.dtype == f"dtypeof({part.op.inputs[0]})" else None
+
+
+def counted(graph: Graph, moved: TileType | None) -> list[Node]:
+    """Where a kernel says how many elements move, of which there is no number."""
+    shape = moved.shape if moved is not None else ()
+    names = [graph.through(extent, CASTS | COPIES) for extent in shape if not extent.isdigit()]
+    made = [graph.producer(name) for name in names]
+    return [n for n in made if n is not None and n.op.kind not in LOOPS]
