@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -28,6 +28,7 @@ def handed_on(
     by_name = {one.name: one for one in definitions}
     found: dict[tuple[str, str], set[Lines]] = {}
     asked = {id(site): _Asked.of(site) for site in (*mine, *every)}
+    kept: _Kept = {}
     for site in mine:
         for other in every:
             if _name(other) == _name(site) or other.top != site.top:
@@ -35,7 +36,7 @@ def handed_on(
             if asked[id(site)].excludes(asked[id(other)]):
                 continue
             later = _order(other) > _order(site)
-            for name in _both(site, other, by_name, later=later):
+            for name in _both(site, other, by_name, kept, later=later):
                 lines = found.setdefault((LEFT if later else TAKEN, name), set())
                 lines |= {place(at) for one in (site, other) for at in (one.at, one.reached)}
                 head = by_name[_name(other)].at.line
@@ -117,14 +118,15 @@ class _Asked:
 
 
 def _both(
-    site: LaunchSite, other: LaunchSite, by_name: Mapping[str, n.Definition], *, later: bool
-) -> Iterator[str]:
+    site: LaunchSite, other: LaunchSite, by_name: Mapping[str, n.Definition], kept: _Kept, *,
+    later: bool,
+) -> Iterator[str]:  # fmt: skip
     """Parameters of this kernel whose pointer the other launch is given, too; the kernel that runs
     first writes through it."""
     own, theirs = by_name.get(_name(site)), by_name.get(_name(other))
     if own is None or theirs is None:
         return
-    first = own if later else theirs
+    first, second = (own, theirs) if later else (theirs, own)
     given = dict(_handed(other, theirs))
     for text, parameter in _handed(site, own):
         if text not in given or text in _NOWHERE:
@@ -134,8 +136,9 @@ def _both(
             if _written(first, written):
                 yield parameter.name
         elif not (parameter.type.pointers or given[text].type.pointers):
-            fields = _fields(own if theirs is first else theirs, taken.name)
-            yield from (f"{parameter.name}.{one}" for one in _left(first, written) if one in fields)
+            left = _once(kept, _left, first, written.name)
+            read = _once(kept, _fields, second, taken.name) if left else []
+            yield from (f"{parameter.name}.{one}" for one in left if one in read)
 
 
 def _handed(site: LaunchSite, definition: n.Definition) -> Iterator[tuple[str, n.Variable]]:
@@ -152,15 +155,27 @@ def _handed(site: LaunchSite, definition: n.Definition) -> Iterator[tuple[str, n
             yield next(iter(tensor), shown(made)), parameter
 
 
-def _fields(definition: n.Definition, name: str) -> set[str]:
+_Asked = Callable[[n.Definition, str], list[str]]
+_Kept = dict[tuple[_Asked, int, str], list[str]]
+"""What was asked of kernels and their parameters."""
+
+
+def _once(kept: _Kept, asked: _Asked, definition: n.Definition, name: str) -> list[str]:
+    key = (asked, id(definition), name)
+    if key not in kept:
+        kept[key] = asked(definition, name)
+    return kept[key]
+
+
+def _fields(definition: n.Definition, name: str) -> list[str]:
     """The fields of a struct that a kernel speaks of."""
-    return {
+    return [
         one.name for one in n.inside(definition.body)
         if isinstance(one, n.Field) and isinstance(one.operand, n.Name) and one.operand.text == name
-    }  # fmt: skip
+    ]  # fmt: skip
 
 
-def _left(definition: n.Definition, parameter: n.Variable) -> list[str]:
+def _left(definition: n.Definition, name: str) -> list[str]:
     """The fields of a struct whose arrays a kernel writes: an element is assigned."""
     found: dict[str, None] = {}
     for one in n.inside(definition.body):
@@ -168,7 +183,7 @@ def _left(definition: n.Definition, parameter: n.Variable) -> list[str]:
         while isinstance(target, n.Index | n.Unary):
             target = target.operand
             if isinstance(target, n.Field) and isinstance(target.operand, n.Name):
-                if target.operand.text == parameter.name:
+                if target.operand.text == name:
                     found[target.name] = None
     return list(found)
 
