@@ -142,3 +142,39 @@ LEFT = """__global__ void scale(const float* x, float* out) {
 }
 """
 """Elements that a thread leaves in shared memory, and goes on with after all have met."""
+
+AGAIN = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, out, stat, n, T: tl.constexpr):
+    place = tl.program_id(0) * n + tl.arange(0, T)
+    inside = tl.arange(0, T) < n
+    v = tl.load(x + place, mask=inside, other=0.0)
+    r = tl.rsqrt(tl.sum(v * v, axis=0) / n)
+    tl.store(stat + tl.program_id(0), r)
+    w = tl.load(x + place, mask=inside, other=0.0)
+    tl.store(out + place, w * r, mask=inside)
+"""
+)
+"""A row in one tile that is not kept: it is loaded again once it was summed up."""
+
+AGAIN_TILE = (
+    TILE
+    + """
+@ct.kernel
+def norm(x, out, N: Int, T: Int, WHOLE: ct.Constant[bool]):
+    row = ct.bid(0)
+    at = ct.arange(T, dtype=ct.int32)
+    if WHOLE:
+        v = ct.gather(x, (row, at), check_bounds=False)
+    else:
+        v = ct.gather(x, (row, at), check_bounds=True, padding_value=0.0)
+    r = ct.rsqrt(ct.sum(v * v, axis=0, keepdims=False) / N)
+    if WHOLE:
+        w = ct.gather(x, (row, at), check_bounds=False)
+    else:
+        w = ct.gather(x, (row, at), check_bounds=True, padding_value=0.0)
+    ct.scatter(out, (row, at), w * r)
+"""
+)

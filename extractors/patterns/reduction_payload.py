@@ -10,7 +10,8 @@ from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS, SORT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -55,11 +56,36 @@ _SELECT_TILE = vary(
     ("ct.argmax(v, axis=0)",
      "ct.min(ct.where(v == ct.max(v, axis=0), ct.arange(T, dtype=ct.int32), N), axis=0)"),
 )  # fmt: skip
+_PAIRS = (
+    POINTER
+    + """
+@triton.jit
+def larger(a, i, b, j):
+    later = b >= a
+    return tl.where(later, b, a), tl.where(later, j, i)
+
+@triton.jit
+def best(x, out, places, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=float("-inf"))
+    top, where = tl.associative_scan((v, at), 0, larger)
+    tl.store(out + at, top, mask=at < n)
+    tl.store(places + at, where, mask=at < n)
+"""
+)
+_REDUCED = vary(
+    _PAIRS,
+    ("associative_scan((v, at), 0", "reduce((v, at), 0"),
+    ("out + at, top, mask=at < n", "out, top"),
+    ("places + at, where, mask=at < n", "places, where"),
+)
+_TOGETHER = "places carried beside their values"
 
 
 class ReductionPayload(Pattern):
-    """An arg-reduction, the smallest index among those that equal the maximum, or a value that goes
-    along with a key that is sorted."""
+    """An arg-reduction, the smallest index among those that equal the maximum, a value that goes
+    along with a key that is sorted, or places that are reduced or scanned together with the values
+    that lie there."""
 
     name = "vocabulary-argmax-tracking-with-lowest-index-tie-break"
     axis = "reduction_payload"
@@ -71,6 +97,8 @@ class ReductionPayload(Pattern):
         Case(_ARGMAX_TILE, "argmax op"),
         Case(_SELECT_TILE, "max + min(where(eq,idx,N))"),
         Case(SORT_THREADS, "carried as the value of a key-value sort"),
+        Case(_PAIRS, _TOGETHER),
+        Case(_REDUCED, _TOGETHER),
     )
     near_misses = (
         NearMiss(
@@ -78,6 +106,7 @@ class ReductionPayload(Pattern):
             why="keys alone are sorted",
             value="carried as the value of a key-value sort",
         ),
+        NearMiss(vary(_PAIRS, ("(v, at)", "(v, tl.exp(v))")), why="two numbers of every element"),
         NearMiss(SOFTMAX, why="only the maximum's value is used"),
         NearMiss(SOFTMAX_POINTER, why="only the maximum's value is used"),
         NearMiss(SOFTMAX_THREADS, why="only the maximum's value is used"),
@@ -95,6 +124,11 @@ class ReductionPayload(Pattern):
         ]
         if native:
             yield self.decide(facts, "argmax op", native)
+        together = [
+            n for n in facts.graph.of(OpKind.REDUCE, OpKind.SCAN) if self._with_places(facts, n)
+        ]
+        if together:
+            yield self.decide(facts, _TOGETHER, together)
         for node in facts.graph.of(OpKind.REDUCE_MIN):
             chosen = facts.graph.producer(facts.graph.through(node.op.inputs[0], VIEWS | CASTS))
             if chosen is None or chosen.op.kind != OpKind.SELECT:
@@ -103,3 +137,19 @@ class ReductionPayload(Pattern):
             maxima = facts.graph.roots(chosen.op.operand("condition"), OpKind.REDUCE_MAX)
             if tests and maxima:
                 yield self.decide(facts, "max + min(where(eq,idx,N))", (*maxima, chosen, node))
+
+    def _with_places(self, facts: Facts, node: Node) -> bool:
+        """Whether several tiles are combined, of which one holds nothing but places and another
+        one what was loaded."""
+        tiles = facts.graph.producer(node.op.inputs[0])
+        if tiles is None or tiles.op.kind != OpKind.TUPLE:
+            return False
+        return any(self._place(facts, v) for v in tiles.op.inputs) and any(
+            facts.feeding(v) for v in tiles.op.inputs
+        )
+
+    def _place(self, facts: Facts, value: str) -> bool:
+        """Places of lanes, perhaps only where no others are given."""
+        ends = [n.result for n in facts.graph.ends(value, VIEWS | CASTS)]
+        found = [facts.values.expr(v) for v in ends if not facts.feeding(v)]
+        return any(e.atoms() and e.has(AtomKind.LANE) for e in found)

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_kept import (
+    AGAIN,
+    AGAIN_TILE,
     BALANCED,
     BALANCED_TILE,
     GROUPS_IN_ROUNDS,
@@ -41,7 +43,14 @@ from extractors.patterns.cases_rows_threads import (
 )
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.kept_rows import over_rounds, read_for_own_part, reduced, resident, shared_vector
+from kb.analysis.kept_rows import (
+    over_rounds,
+    read_again,
+    read_for_own_part,
+    reduced,
+    resident,
+    shared_vector,
+)
 from kb.analysis.loops import Role
 from kb.analysis.peeled import peeled_tails
 from kb.analysis.register_rows import held_over_barrier, kept_in_registers
@@ -189,6 +198,8 @@ class RowResidency(Pattern):
         Case(OWN_PART, "multi-pass reload (2 passes)"),
         Case(OWN_PART_TILE, "multi-pass reload (2 passes)"),
         Case(TAIL, _ONCE),
+        Case(AGAIN, "multi-pass reload (2 passes)"),
+        Case(AGAIN_TILE, "multi-pass reload (2 passes)"),
     )
     near_misses = (
         NearMiss(
@@ -226,6 +237,7 @@ class RowResidency(Pattern):
             vary(OWN_PART, ("at = row +", "at = tl.program_id(0) * T +")),
             why="no part of the row that was summed",
         ),
+        NearMiss(vary(AGAIN, ("w * r", "w")), why="stored without what the row was reduced to"),
         NearMiss(vary(TAIL, ("range(full, ", "range(0, ")), why="read twice", value=_ONCE),
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(PRODUCT_POINTER, why="both operands are loaded in every iteration"),
@@ -274,6 +286,9 @@ class RowResidency(Pattern):
         row: list[Where] = [*kept, *kept_in_registers(facts, kept or facts.loads)]
         if not row and (twice := read_for_own_part(facts)):
             yield self.decide(facts, _NUMBERS[2], twice)
+        elif not row and (depth := read_again(facts)):
+            value = _NUMBERS.get(max(depth.values()) + 1, "multi-pass reload")
+            yield self.decide(facts, value, [*depth])
         elif row:
             row += reduced(facts, kept)
             row += [a for a in facts.loads if kept and shared_vector(facts, a)]

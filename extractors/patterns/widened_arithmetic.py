@@ -22,7 +22,7 @@ _ARITHMETIC = frozenset({
 })  # fmt: skip
 _SEEN = VIEWS | TURNS | {
     OpKind.SELECT, OpKind.BITCAST, OpKind.SPLIT, OpKind.UNPACK, OpKind.EXTRACT, OpKind.INSERT,
-    OpKind.ABS,
+    OpKind.ABS, OpKind.TUPLE,
 }  # fmt: skip
 _MOST = 64
 """Values that are looked at on the way from a load or a cast to what reads it."""

@@ -75,6 +75,33 @@ def read_for_own_part(facts: Facts) -> list[Access]:
     return []
 
 
+def read_again(facts: Facts) -> dict[Access, int]:
+    """Loads of a row that is read again, in no loop of its own, after it was reduced; with how many
+    loads of it lie before."""
+    depth: dict[Access, int] = {}
+    rows = [a for a in facts.loads if a.array is not None and _axes(facts, a.value)]
+    for access in rows if not facts.of_threads else ():
+        alike = [a for a in rows if a.index == access.index and a.array == access.array]
+        before = [a for a in alike if a.loop is access.loop and _reduced_for(facts, a, access)]
+        for earlier in before:
+            depth.setdefault(earlier, 0)
+            depth[access] = max(depth.get(access, 0), depth[earlier] + 1)
+    return depth
+
+
+def _reduced_for(facts: Facts, access: Access, later: Access) -> bool:
+    """Whether a load is reduced to what is stored together with a load that comes later."""
+    if access.node.index >= later.node.index or access.node.excludes(later.node):
+        return False
+    stores = [s for s in facts.stores if facts.graph.rests_on(s.value, later.node)]
+    return any(
+        _direct(facts, r, access)
+        and not facts.graph.rests_on(r.result, later.node)
+        and any(facts.graph.rests_on(s.value, r) for s in stores)
+        for r in facts.reductions
+    )
+
+
 def _part_of(access: Access, row: Access) -> bool:
     """Whether a load lies somewhere in a row by a block id that the row has not."""
     if len(access.index) != len(row.index):

@@ -107,13 +107,19 @@ class Types:
 
     def _unpacked(self, node: Node) -> None:
         """Elements of a tuple that is written out, and halves of a tile that is split; numbers
-        that are drawn four at a time."""
+        that are drawn four at a time; what several tiles are scanned or reduced to together."""
         made = self.graph.producer(node.op.inputs[0]) if node.op.inputs else None
         if made is not None and made.op.kind in (OpKind.SPLIT, *_DRAWN):
             self.found |= {r.name: self.of(made.result) for r in node.op.results}
         elif made is not None and made.op.kind == OpKind.TUPLE:
             pairs = zip(node.op.results, made.op.inputs, strict=False)
             self.found |= {r.name: self.of(value) for r, value in pairs}
+        elif made is not None and (made.op.kind in REDUCTIONS or made.op.kind == OpKind.SCAN):
+            whole = self.graph.producer(made.op.inputs[0])
+            items = whole.op.inputs if whole and whole.op.kind == OpKind.TUPLE else ()
+            for result, item in zip(node.op.results, items, strict=False):
+                kept = self.of(item) if made.op.kind == OpKind.SCAN else self._reduced(made, item)
+                self.found[result.name] = kept
 
     def _nested(self, regions: tuple[Region, ...], kind: str, node: Node | None) -> None:
         if kind in (OpKind.FOR, OpKind.WHILE):
@@ -211,8 +217,8 @@ class Types:
     def _extents(self, shape: str) -> tuple[str, ...]:
         return tuple(str(self.values.expr(item)) for item in self.values.items(shape))
 
-    def _reduced(self, node: Node) -> TileType:
-        base = self.of(node.op.inputs[0])
+    def _reduced(self, node: Node, value: str | None = None) -> TileType:
+        base = self.of(value or node.op.inputs[0])
         axis = self.values.literal(node.op.operand("axis"))
         keep = bool(self.values.literal(node.op.operand("keepdims")))
         shape: tuple[str, ...] = ()

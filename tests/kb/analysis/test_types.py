@@ -44,6 +44,20 @@ def test_maximum_widens_where_the_dialect_does() -> None:
     assert last(pointer("x, T: tl.constexpr", *lines)) == ("f32", ())
 
 
+def test_what_is_scanned_or_reduced_together_has_a_type_each() -> None:
+    lines = (
+        "at = tl.arange(0, T)",
+        "v = tl.load(x + at)",
+        "a, b = tl.associative_scan((v, at), 0, f)",
+        "c, d = tl.reduce((v, at), 0, f)",
+        "tl.store(x + b, a)",
+        "tl.store(x + d, c)",
+    )
+    found = pointer("x, f: tl.constexpr, T: tl.constexpr", *lines)
+    kinds = [found.types.of(s.value) for s in found.stores]
+    assert [(k.dtype, k.shape) for k in kinds] == [("dtypeof(x)", ("T",)), ("dtypeof(x)", ())]
+
+
 def test_a_descriptor_of_the_host_has_an_axis_per_offset() -> None:
     lines = ("v = x.load([0, tl.program_id(0)])", "x.store([0, 0], v * 2)")
     assert last(pointer("x, T: tl.constexpr", *lines)) == ("dtypeof(x)", ("?", "?"))
