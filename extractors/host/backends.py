@@ -49,6 +49,7 @@ def by_backend(material: Material) -> Iterator[Decision]:
     lines = {lines_of(test) for test in tests}
     lines |= {line for t in tests if material.origins for line in material.origins.returned(t)}
     lines |= {lines_of(made) for test in tests for made in _given(material, test)}
+    lines |= {lines_of(call) for test in tests for call in asked_inside(material, test)}
     if lines:
         yield Decision(
             axis="arch_dispatch",
@@ -156,6 +157,29 @@ def _asks(material: Material, test: ast.expr) -> bool:
     names = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in asked}
     sized = any(one.attr in ("shape", "numel") for one in each(test, ast.Attribute))
     return bool(names & (_ANSWERS | material.machine.device_functions)) and not sized
+
+
+def asked_inside(material: Material, test: ast.expr) -> Iterator[ast.Call]:
+    """Where the functions that a test calls ask for the target, they or functions that they
+    call."""
+    known = material.machine.device_functions
+    pending = [name for call in each(test, ast.Call) if (name := _called(call)) in known]
+    functions = {f.name: f for f in functions_of(material.tree)}
+    for at, name in enumerate(pending):
+        if name not in functions:
+            continue
+        counted = [n.value for n in each(functions[name], ast.Attribute) if n.attr in _COUNTS]
+        for call in each(functions[name], ast.Call):
+            if _called(call) in _ANSWERS and call not in counted:
+                yield call
+            elif _called(call) not in pending[: at + 1]:
+                pending.append(_called(call))
+
+
+def _called(call: ast.Call) -> str:
+    """The last name of what is called."""
+    called = call.func
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
 
 
 def _of_array(call: ast.Call) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from extractors.host.backends import asks, gives_answer, holds
+from extractors.host.backends import asked_inside, asks, gives_answer, holds
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.syntax.nodes import each, walk
@@ -69,6 +69,7 @@ def _chosen_in(
         if isinstance(node, ast.If | ast.IfExp) and asks(material, node.test):
             if holds(node, places) or any(isinstance(one, ast.Return) for one in walk(node)):
                 yield lines_of(node.test)
+                yield from map(lines_of, asked_inside(material, node.test))
         elif (table := _looked_up(material, node)) is not None:
             yield lines_of(node)
             yield from _table(material, table)

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_merges import MERGE_LOOP_THREADS
+from extractors.patterns.cases_quotients import (
+    COEFFICIENT,
+    FOLDED,
+    KEPT,
+    MEAN,
+    MEAN_OF_TILE,
+    ROWS_DIVIDED,
+    RUNNING,
+    SHARE,
+    SWISH,
+)
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
     NORM_BACKWARD,
@@ -32,107 +43,8 @@ _SCALED = frozenset({OpKind.MUL, OpKind.NEG})
 _LOOKS = VIEWS | CASTS | {OpKind.FULL, OpKind.SELECT, OpKind.NEG}
 
 
-_KEPT = (
-    POINTER
-    + """
-@triton.jit
-def keep(x, out, n, p, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    v = tl.load(x + at, mask=at < n)
-    tl.store(out + at, v / (1 - p), mask=at < n)
-"""
-)
-
-
-_FOLDED = (
-    TILE
-    + """
-@ct.kernel
-def keep(x, out, P: ct.Constant[float], T: Int):
-    v = ct.load(x, index=(ct.bid(0),), shape=(T,))
-    if P >= 1.0:
-        rate = ct.zeros((T,), dtype=v.dtype)
-    else:
-        rate = ct.full((T,), 1.0 / (1.0 - P), dtype=v.dtype)
-    ct.store(out, index=(ct.bid(0),), tile=v * rate)
-"""
-)
-_MEAN = (
-    POINTER
-    + """
-@triton.jit
-def mean(x, out, n, T: tl.constexpr):
-    total = 0.0
-    for i in range(0, n, T):
-        total += tl.sum(tl.load(x + i + tl.arange(0, T)), axis=0)
-    tl.store(out, total / n)
-"""
-)
-
-
-_COEFFICIENT = (
-    POINTER
-    + """
-@triton.jit
-def back(x, g, r, out, n, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    v = tl.load(x + at)
-    u = tl.load(g + at)
-    k = tl.load(r + tl.program_id(0))
-    by = -(k * k * tl.sum(u * v, axis=0)) / n
-    tl.store(out + at, k * (u + by * v))
-"""
-)
-
-
-_RUNNING = (
-    POINTER
-    + """
-@triton.jit
-def running(x, out, n, T: tl.constexpr):
-    at = tl.arange(0, T)
-    v = tl.load(x + tl.program_id(0) * n + at, mask=at < n, other=0.0)
-    tl.store(out + tl.program_id(0) * n + at, tl.cumsum(v, axis=0) / (at + 1))
-"""
-)
 _LOADED_FIRST = (
     ("-(k * k * tl.sum(u * v, axis=0)) / n", "k / n * (n * k - tl.sum(u * v, axis=0))"),
-)
-_MEAN_OF_TILE = (
-    POINTER
-    + """
-@triton.jit
-def mean(x, out, n, W: tl.constexpr, T: tl.constexpr):
-    rows = tl.program_id(0) * T + tl.arange(0, T)
-    cols = tl.arange(0, W)
-    v = tl.load(x + rows[:, None] * W + cols[None, :], mask=rows[:, None] < n, other=0.0)
-    left = tl.minimum(T, n - tl.program_id(0) * T)
-    tl.store(out + tl.program_id(0) * W + cols, tl.sum(v, axis=0) / left)
-"""
-)
-
-
-_ROWS_DIVIDED = (
-    POINTER
-    + """
-@triton.jit
-def back(x, r, out, n, m, T: tl.constexpr, R: tl.constexpr):
-    rows = tl.program_id(0) * R + tl.arange(0, R)
-    at = rows[:, None] * m + tl.arange(0, T)[None, :]
-    k = tl.load(r + rows, mask=rows < n)
-    tl.store(out + at, (k / m)[:, None] * tl.load(x + at, mask=rows[:, None] < n))
-"""
-)
-
-_SWISH = (
-    TILE
-    + """
-@ct.kernel
-def swish(x, y, out, T: Int):
-    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
-    gate = ct.gather(y, at)
-    ct.scatter(out, at, ct.gather(x, at) * (1.0 / (1.0 + ct.exp(-gate))))
-"""
 )
 
 
@@ -144,29 +56,30 @@ class ReciprocalOnce(Pattern):
     axis = "division_strength"
     source = "NVIDIA, CUDA C++ Best Practices Guide, division and modulo operations"
     matches = (
-        Case(_KEPT, "divide per element"),
-        Case(vary(_KEPT, ("/ (1 - p)", "/ p")), "divide per element"),
-        Case(vary(_KEPT, ("v / (1 - p)", "v / tl.load(x)")), "divide per element"),
-        Case(_FOLDED, "one reciprocal per row"),
+        Case(KEPT, "divide per element"),
+        Case(vary(KEPT, ("/ (1 - p)", "/ p")), "divide per element"),
+        Case(vary(KEPT, ("v / (1 - p)", "v / tl.load(x)")), "divide per element"),
+        Case(FOLDED, "one reciprocal per row"),
         Case(LAYER_NORM_POINTER, "one reciprocal per row"),
-        Case(_MEAN, "true division"),
-        Case(_COEFFICIENT, "true division"),
+        Case(MEAN, "true division"),
+        Case(COEFFICIENT, "true division"),
         Case(
-            vary(_COEFFICIENT, ("k * (u + by * v)", "k * (u - (tl.sum(u, axis=0) + by * v) / n)")),
+            vary(COEFFICIENT, ("k * (u + by * v)", "k * (u - (tl.sum(u, axis=0) + by * v) / n)")),
             "divide per element",
         ),
-        Case(_RUNNING, "divide per element"),
-        Case(_MEAN_OF_TILE, "true division"),
-        Case(vary(_MEAN, ("/ n)", "/ (n * T - 1))")), "true division"),
-        Case(vary(_COEFFICIENT, *_LOADED_FIRST), "true division"),
+        Case(RUNNING, "divide per element"),
+        Case(MEAN_OF_TILE, "true division"),
+        Case(SHARE, "one reciprocal per row"),
+        Case(vary(MEAN, ("/ n)", "/ (n * T - 1))")), "true division"),
+        Case(vary(COEFFICIENT, *_LOADED_FIRST), "true division"),
         Case(
             vary(
-                _COEFFICIENT,
+                COEFFICIENT,
                 ("-(k * k * tl.sum(u * v, axis=0)) / n", "-(1 / n) * k * tl.sum(u * v, axis=0)"),
             ),
             "one reciprocal per row",
         ),
-        Case(_ROWS_DIVIDED, "true division"),
+        Case(ROWS_DIVIDED, "true division"),
         Case(SOFTMAX_CHUNKS, "one reciprocal per row"),
         Case(NORM_BACKWARD, "one reciprocal per row"),
         Case(ROW_NORM, "one reciprocal per row"),
@@ -185,37 +98,42 @@ class ReciprocalOnce(Pattern):
         Case(OWN_ROW_THREADS, "divide per element"),
     )
     near_misses = (
-        NearMiss(vary(_KEPT, ("/ (1 - p)", "/ 2")), why="a number that is known"),
-        NearMiss(vary(_MEAN, ("tl.sum(", "tl.max(")), why="no sum is divided"),
+        NearMiss(
+            vary(SHARE, ("top / total * v", "top / total")),
+            why="one number of the row is divided, and stored",
+            value="one reciprocal per row",
+        ),
+        NearMiss(vary(KEPT, ("/ (1 - p)", "/ 2")), why="a number that is known"),
+        NearMiss(vary(MEAN, ("tl.sum(", "tl.max(")), why="no sum is divided"),
         NearMiss(
             LAYER_NORM_POINTER,
             why="the mean is divided on the way to the reciprocal",
             value="true division",
         ),
-        NearMiss(vary(_KEPT, ("/ (1 - p)", "- p")), why="nothing is divided"),
+        NearMiss(vary(KEPT, ("/ (1 - p)", "- p")), why="nothing is divided"),
         NearMiss(
             OWN_ROW_THREADS.replace("v[i] / top", "v[i] / 448.f"), why="a number that is known"
         ),
         NearMiss(
-            vary(_COEFFICIENT, (" / n\n", " / 768\n")),
+            vary(COEFFICIENT, (" / n\n", " / 768\n")),
             why="a number that is known",
             value="true division",
         ),
         NearMiss(
-            vary(_MEAN_OF_TILE, ("tl.minimum(T, n - tl.program_id(0) * T)", "tl.program_id(0)")),
+            vary(MEAN_OF_TILE, ("tl.minimum(T, n - tl.program_id(0) * T)", "tl.program_id(0)")),
             why="the number of a block is no extent",
         ),
         NearMiss(
-            vary(_COEFFICIENT, (_LOADED_FIRST[0][0], "k / n"), ("k * (u", "(u")),
+            vary(COEFFICIENT, (_LOADED_FIRST[0][0], "k / n"), ("k * (u", "(u")),
             why="what was loaded meets nothing that is reduced",
             value="true division",
         ),
         NearMiss(
-            vary(_RUNNING, ("tl.cumsum(v, axis=0) / (at + 1)", "v * (1 / (at + 1))")),
+            vary(RUNNING, ("tl.cumsum(v, axis=0) / (at + 1)", "v * (1 / (at + 1))")),
             why="no loaded numbers are divided",
             value="divide per element",
         ),
-        NearMiss(_SWISH, why="every element has a reciprocal of its own"),
+        NearMiss(SWISH, why="every element has a reciprocal of its own"),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(PRODUCT_POINTER, why="nothing is divided"),
         NearMiss(PRODUCT_THREADS, why="nothing is divided"),
@@ -232,6 +150,8 @@ class ReciprocalOnce(Pattern):
             elif node.op.kind == OpKind.RSQRT or self._one(facts, node):
                 products = self._products(facts, node)
                 once += [node, *products] if products else []
+            elif self._of_two_sums(facts, node):
+                once += [node, *self._products(facts, node)]
         mean = [n for n in facts.graph.of(OpKind.DIV) if self._mean(facts, n)]
         mean += [n for n in each if n not in mean and self._of_a_row(facts, n)]
         told = {n.op.span for n in (*mean, *once)}
@@ -307,6 +227,16 @@ class ReciprocalOnce(Pattern):
             and (not facts.graph.roots(over, *REDUCTIONS) or _meets(facts, over, len(wide)))
             and not facts.graph.roots(under, *READS)
             and bool(facts.feeding(over))
+        )
+
+    def _of_two_sums(self, facts: Facts, node: Node) -> bool:
+        """What a row was reduced to over what it was reduced to, for tiles with more axes."""
+        sides = node.op.inputs[:2]
+        both = node.op.kind == OpKind.DIV and not facts.of_threads
+        return (
+            both
+            and all(facts.graph.roots(v, *REDUCTIONS) for v in sides)
+            and self._of_a_row(facts, node)
         )
 
     def _of_a_row(self, facts: Facts, node: Node) -> bool:

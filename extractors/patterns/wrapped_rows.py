@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, Expr
@@ -15,6 +16,13 @@ from kb.evidence import Decision
 from kb.ops import OpKind
 
 _FOUND = (AtomKind.LOADED, AtomKind.CHOICE, AtomKind.OPAQUE)
+_SCALES = vary(
+    PRODUCT_POINTER,
+    ("(a, b, out,", "(a, b, out, scales,"),
+    ("    k = tl.arange(0, TK)\n",
+     "    by = tl.load(scales + (m % M))\n    k = tl.arange(0, TK)\n"),
+    ("acc += tl.dot(x, y)", "acc += tl.dot(x, y) * by[:, None]"),
+)  # fmt: skip
 _SEGMENT = vary(
     PRODUCT_POINTER,
     ("(a, b, out,", "(a, b, out, sizes,"),
@@ -29,7 +37,8 @@ _WRAPPED_THREADS = vary(
 
 
 class WrappedRows(Pattern):
-    """A position is reduced modulo the extent and addresses the operand of a product."""
+    """A position is reduced modulo the extent and addresses the operand of a product, or what the
+    product is scaled by."""
 
     name = "index-wrap-instead-of-mask"
     axis = "boundary_handling"
@@ -42,6 +51,7 @@ class WrappedRows(Pattern):
         ),
         Case(_WRAPPED_THREADS, "modulo wrap instead of mask"),
         Case(_SEGMENT, "modulo wrap instead of mask"),
+        Case(_SCALES, "modulo wrap instead of mask"),
     )  # fmt: skip
     near_misses = (
         NearMiss(vary(_SEGMENT, ("% own", "% TM")), why="by the extent of the tile"),
@@ -69,8 +79,16 @@ class WrappedRows(Pattern):
         return not divided and any(
             any(facts.graph.rests_on(v, node) for v in (a.base, *a.address))
             for a in facts.loads
-            if any(facts.graph.rests_on(p.result, a.node) for p in facts.contractions)
+            if _in_product(facts, a)
         )
+
+
+def _in_product(facts: Facts, access: Access) -> bool:
+    """Whether a product reads what is loaded, or is scaled by it."""
+    if any(facts.graph.rests_on(p.result, access.node) for p in facts.contractions):
+        return True
+    scaled = [n for n in facts.graph.downstream(access.value) if n.op.kind == OpKind.MUL]
+    return any(facts.graph.rests_on(n.result, p) for n in scaled for p in facts.contractions)
 
 
 def _extent(facts: Facts, by: Expr) -> bool:

@@ -76,8 +76,12 @@ def tail_choice(facts: Facts, node: Node) -> tuple[str | None, Literal]:
     return None, None
 
 
+_MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION)
+
+
 def clamped_places(facts: Facts) -> list[Node]:
-    """Bounds that keep the places of lanes inside an array where it is read."""
+    """Bounds that keep the places of lanes, or that of one number such as the last of a tile,
+    inside an array where it is read."""
     bounds = facts.graph.of(OpKind.MINIMUM, OpKind.CLAMP)
     if not bounds:
         return []
@@ -87,6 +91,15 @@ def clamped_places(facts: Facts) -> list[Node]:
         for index in access.index
         for atom in index.atoms()
         if atom.kind is AtomKind.MINIMUM and any(side.has(AtomKind.LANE) for side in atom.args)
+    }
+    held |= {
+        atom
+        for access in facts.loads
+        if not facts.types.shape(access.value)
+        for index in access.index
+        for factors, _ in index.terms
+        for atom in factors
+        if atom.kind is AtomKind.MINIMUM and any(side.has(*_MOVING) for side in atom.args)
     }
     return [n for n in bounds if held & set(facts.values.expr(n.result).atoms())]
 
