@@ -292,6 +292,7 @@ CASES = (
     HostCase("power-of-two-tile-padding-of-an-extent", pointer(SAVED, "x, w, out, 1024, True, ctx.span")),
     HostCase("host-contiguity-alignment-normalisation", tile(STRIDED, "x, w, out, 1024, True, 1024"), "strides demanded"),
     HostCase("host-contiguity-alignment-normalisation", pointer(STRIDED, "x, w, out, 1024, True, 1024"), "strides demanded"),
+    HostCase("host-contiguity-alignment-normalisation", pointer(vary(STRIDED, ("x.stride(0) == w.stride(0)", "x.is_contiguous()")), "triton.tools.tensor_descriptor.TensorDescriptor.from_tensor(x.view(-1, 8), [1, 8]), w, out, 1024, True, 1024"), "contiguous tensors demanded"),
     HostCase("one-tensor-for-input-and-output", tile(HEAD + "    again = out\n", "x, again, out, 1024, True, 1024")),
     HostCase("one-tensor-for-input-and-output", pointer(HEAD + "    again = out\n", "x, again, out, 1024, True, 1024")),
     HostCase("searched-tile-extent", SEARCH_TILE, "tuned"),

@@ -313,7 +313,7 @@ def demanded_layout(material: Material) -> Iterator[Decision]:
     other, or whose strides are not what the kernel needs."""
     found: dict[str, set[Lines]] = {}
     for launch in material.launches:
-        bound = {leaf for _, value in launch.args for leaf in leaves(value)}
+        bound = {one for _, value in launch.args for one in _handed(material, value)}
         for event in material.before(launch):
             if isinstance(event, CheckRecord) and (value := _demand(event.cond, bound)):
                 found.setdefault(value, set()).add(event.lines)
@@ -326,6 +326,14 @@ def demanded_layout(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(lines)),
             kind=AxisKind.DESIGN if turned else AxisKind.HOST,
         )
+
+
+def _handed(material: Material, value: Value) -> Iterator[Value]:
+    """What an argument may be, and the arrays that it is a view or a descriptor of."""
+    for leaf in leaves(value):
+        described = isinstance(leaf, Expr) and leaf.op == "call" and len(leaf.args) > 1
+        of = leaf.args[1] if described and isinstance(leaf, Expr) else leaf
+        yield from (leaf, of, material.machine.unshaped(of))
 
 
 def _demand(cond: Value, bound: set[Value]) -> str:
