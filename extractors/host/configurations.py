@@ -19,14 +19,17 @@ _PRUNE = "prune_configs_by"
 
 
 def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
-    """Lines of the function that makes the configurations, else of the assignments behind what
-    the search is given; the search itself when it says them in place. With the functions that
+    """Lines of the function that makes the configurations, and of the lists of those that it makes
+    one by one; else of the assignments behind what the search is given; the search itself when it
+    says them in place. With the functions that
     those call for configurations."""
     called = tuple(map(lines_of, _makers(material, _roots(material, material.origins, search))))
-    if search.generator is not None:
-        return (search.generator[1], *(line for line in called if line != search.generator[1]))
     given = _given(material.origins, search, "configs", search.place)
     made = material.origins.of(given) if material.origins is not None else ()
+    if search.generator is not None:
+        called = tuple(line for line in called if line != search.generator[1])
+        listed = made if isinstance(given, ast.Name) else ()
+        return (search.generator[1], *called, *listed)
     return (*made, *called) or (search.lines,)
 
 

@@ -14,6 +14,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, LOOPS, Node
+from kb.analysis.reduced_alike import reduced_alike
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -141,6 +142,23 @@ def append(k, v, keys, values, slots, n, T: tl.constexpr):
 """
 )
 _COPIED = "several arrays copied in one launch"
+_REDUCED = "several rows reduced alike in one loop"
+_LARGEST = (
+    POINTER
+    + """
+@triton.jit
+def largest(q, k, out, n, T: tl.constexpr):
+    top = 0.0
+    other = 0.0
+    row = tl.program_id(0)
+    for i in range(0, n, T):
+        at = row * n + i + tl.arange(0, T)
+        top = tl.maximum(top, tl.max(tl.abs(tl.load(q + at)), axis=0))
+        other = tl.maximum(other, tl.max(tl.abs(tl.load(k + at)), axis=0))
+    tl.store(out + 2 * row, top)
+    tl.store(out + 2 * row + 1, other)
+"""
+)
 _APART = "several arrays, each from its own, in one launch"
 _TWO_THREADS = """__global__ void append(const float* k, const float* v, float* keys, float* values,
                        const int* slots, float by, int wide, int thin) {
@@ -154,7 +172,7 @@ _TWO_THREADS = """__global__ void append(const float* k, const float* v, float* 
 
 class ArraysAlike(Pattern):
     """Two outputs are computed by the same operations, each from an array of its own and from one
-    that they share; or several are copied or computed, each from arrays of its own."""
+    that they share; or several are copied, computed or reduced, each from arrays of its own."""
 
     name = "arrays-treated-alike-in-one-launch"
     axis = "fusion"
@@ -169,6 +187,7 @@ class ArraysAlike(Pattern):
         Case(_PAIR, _COPIED),
         Case(_PAIR_POINTER, _COPIED),
         Case(_TWO_THREADS, _APART),
+        Case(_LARGEST, _REDUCED),
     )
     near_misses = (
         NearMiss(
@@ -211,6 +230,11 @@ class ArraysAlike(Pattern):
         NearMiss(
             vary(_TWO_THREADS, ("= v[blockIdx.x * thin + at]", "= 0.f")), why="one is only filled"
         ),
+        NearMiss(vary(_LARGEST, ("tl.load(k + at)", "tl.load(q + at)")), why="one row, twice"),
+        NearMiss(
+            vary(_LARGEST, ("tl.max(tl.abs(tl.load(k + at)), axis=0)", "tl.max(tl.load(k + at))")),
+            why="other operations",
+        ),
         NearMiss(ADD_POINTER, why="one output"),
         NearMiss(ADD_THREADS, why="one output"),
         NearMiss(SOFTMAX, why="one output"),
@@ -220,6 +244,9 @@ class ArraysAlike(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
+        if reduced := reduced_alike(facts):
+            yield self.decide(facts, _REDUCED, reduced)
+            return
         outputs = _outputs(facts)
         if len(outputs) < 2:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_bounds import ALL
 from extractors.patterns.cases_rows import SOFTMAX, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER, SOFTMAX_CHUNKS_POINTER
@@ -16,10 +16,10 @@ from extractors.patterns.loop_bounds_clipped import masked_keys
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop, falling, limits, persistent
+from kb.analysis.loops import Loop, Role, falling, limits, persistent
 from kb.analysis.rounds import checked_in, goes_along
 from kb.analysis.splits import pieces
-from kb.analysis.symbolic import ONE, AtomKind, Expr, mul
+from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul
 from kb.analysis.tile_search import tile_searches
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -38,6 +38,19 @@ def double(x, out, COLS: Int, T: Int):
 )
 _OPEN = vary(ALL, (", mask=cols[:, None] < size, other=0.0", ""))
 _DOWN = vary(SOFTMAX_CHUNKS_POINTER, ("range(0, N, T)", "range(tl.cdiv(N, T) * T - T, -T, -T)"))
+_GROWING = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM, Role.RUNNING_MINIMUM)
+_NUMBERS = (
+    POINTER
+    + """
+@triton.jit
+def largest(parts, out, n):
+    own = tl.program_id(0)
+    top = 0.0
+    for i in range(n):
+        top = tl.maximum(top, tl.load(parts + own * n + i))
+    tl.store(out + own, top)
+"""
+)
 _FIXED = "fixed cdiv(LEN,TILE) + mask"
 
 
@@ -57,6 +70,7 @@ class WholeExtentWalk(Pattern):
         Case(_DOUBLED, "full extent"),
         Case(_OPEN, "full extent"),
         Case(_DOWN, MASKED),
+        Case(_NUMBERS, "full extent"),
     )
     near_misses = (
         NearMiss(ALL, why="the keys past the end are masked, which the clipped bounds tell"),
@@ -79,6 +93,7 @@ class WholeExtentWalk(Pattern):
             vary(SCALED_ROWS_POINTER, ("mask=at < n, other=0.0", "mask=cols < n"), ("mask=at < n", "mask=cols < n")),  # noqa: E501
             why="no round is checked",
         ),
+        NearMiss(vary(_NUMBERS, ("range(n)", "range(tl.load(parts))")), why="the end is loaded"),
         NearMiss(ROW_NORM_CHUNKS_THREADS, why="each thread's loop ends with the row"),
     )  # fmt: skip
 
@@ -150,6 +165,8 @@ def _along(facts: Facts, loop: Loop) -> bool:
         return False
     by = facts.values.expr(loop.step) if loop.step is not None else ONE
     rounds = facts.values.expr(loop.high)
+    if _number_by_number(facts, loop, step):
+        return True
     return any(
         step in set(index.top())
         and (
@@ -158,6 +175,17 @@ def _along(facts: Facts, loop: Loop) -> bool:
         and not _begun(index, index.coefficient(step), rounds)
         for a in facts.loads
         if a.loop is loop.node and set(facts.types.shape(a.value)) - {"1"}
+        for index in a.index
+    )
+
+
+def _number_by_number(facts: Facts, loop: Loop, step: Atom) -> bool:
+    """True when every round reads one number, for what the loop carries on and a store takes."""
+    carried = [c for c in loop.of(*_GROWING) if facts.stored_in(c.result)]
+    return any(
+        step in set(index.top()) and any(facts.graph.rests_on(c.next, a.node) for c in carried)
+        for a in facts.loads
+        if a.loop is loop.node and not facts.types.shape(a.value)
         for index in a.index
     )
 

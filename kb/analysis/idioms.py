@@ -101,9 +101,8 @@ def _all_lanes(facts: Facts, comparison: Node) -> bool:
         if counted is None or counted.op.kind != OpKind.ARANGE:
             continue
         size, literal = counted.op.operand("size") or "", facts.values.literal(bound)
-        if size in (bound, facts.graph.core(bound)):
-            return True
-        if literal is not None and facts.values.literal(size) == literal:
+        same = literal is not None and facts.values.literal(size) == literal
+        if same or size in (bound, facts.graph.core(bound)):
             return True
     return False
 
@@ -125,9 +124,8 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
         return None
     x, y = node.op.operand("x"), node.op.operand("y")
     numbers = [facts.values.literal(facts.graph.plain(side)) for side in (x, y)]
-    filled = [
-        _filled(facts, side) if n is None else n for n, side in zip(numbers, (x, y), strict=True)
-    ]
+    pairs = zip(numbers, (x, y), strict=True)
+    filled = [_filled(facts, side) if n is None else n for n, side in pairs]
     if all(isinstance(n, int | float) for n in filled):
         low = min(float(n) for n in filled if isinstance(n, int | float))
         combined = _added(facts, node)
@@ -140,14 +138,19 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
         if number <= -LARGE and (_scores(facts, node.result) or _product(facts, kept)):
             return Mask(node, Applied.SELECTED, float(number), None, compared)
         causal = any(between_lanes(facts, c) or _walked(facts, c) for c in compared)
-        picked = all(c.op.kind == OpKind.EQ and not between_lanes(facts, c) for c in compared)
-        if picked and number == 0:
+        if number == 0 and _picked(facts, node, compared):
             continue
         whole = causal and (_product(facts, kept) or _operand(facts, kept, node))
         padded = not facts.score_products and all(against_extent(facts, c) for c in compared)
         if number == 0 and (whole or (_probability(facts, kept) and not padded)):
             return Mask(node, Applied.ZEROED, 0.0, None, compared)
     return None
+
+
+def _picked(facts: Facts, node: Node, compared: list[Node]) -> bool:
+    """True where one element is chosen, or the diagonal, which is then summed up."""
+    summed = {user.op.kind for user in facts.graph.users(node.result)} == {OpKind.REDUCE_SUM}
+    return all(c.op.kind == OpKind.EQ and (summed or not between_lanes(facts, c)) for c in compared)
 
 
 def _filled(facts: Facts, value: str | None) -> object:
