@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import combinations, permutations
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, PRODUCT, TILE, vary
@@ -11,8 +11,11 @@ from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, Node
 from kb.analysis.idioms import recomputed
+from kb.analysis.scalings import ELEMENTWISE, elementwise
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS
+from kb.ops import CONTRACTIONS, OpKind
+
+_SUMS = ELEMENTWISE | {OpKind.FOR}
 
 MAX_PRODUCTS = 40
 """Products of one kernel that are compared with each other."""
@@ -52,12 +55,21 @@ def back(q, k, v, g, dq, dv, D: Int, T: Int):
     ct.store(dq, index=(m, 0), tile=ct.mma(ds, b, none))
 """
 )
+_DECAYED = vary(
+    _LINEAR,
+    ("causal = m[:, None] >= m[None, :]", "decay = tl.exp2(m[:, None] - m[None, :])"),
+    ("tl.where(causal, tl.dot(a, tl.trans(b)), 0.0)", "tl.dot(b, tl.trans(a)) * decay"),
+    ("tl.where(causal, tl.dot(d, tl.trans(c)), 0.0)", "tl.dot(c, tl.trans(d)) * decay"),
+    ("tl.dot(tl.trans(s), d)", "tl.dot(s, d) + tl.dot(b, tl.load(dq + at))"),
+    ("tl.store(dq + at, tl.dot(ds, b))", "tl.store(dq + m, tl.sum(ds * s, axis=1))"),
+    ("    tl.store(dk + at, tl.dot(tl.trans(ds), a))\n", ""),
+)
 
 
 class ScoresAgain(Pattern):
     """Two products of four arrays: the first meets an operand of the second in a third product, and
-    the second meets operands of the first in others. The first are the scores, the second their
-    gradient."""
+    the second meets operands of the first in others; or both are multiplied by one tile, and the
+    first meets an operand of the second. The first are the scores, the second their gradient."""
 
     name = "scores-computed-again-for-their-gradient"
     axis = "recompute"
@@ -65,8 +77,13 @@ class ScoresAgain(Pattern):
     matches = (
         Case(_LINEAR, "scores computed again"),
         Case(_LINEAR_TILE, "scores computed again"),
+        Case(_DECAYED, "scores computed again"),
     )
     near_misses = (
+        NearMiss(
+            vary(_DECAYED, ("tl.trans(d)) * decay", "tl.trans(d))")),
+            why="one product decays: which are scores is not told",
+        ),
         NearMiss(
             vary(_LINEAR, ("tl.dot(tl.trans(s), d)", "d")),
             why="nothing is made of the first product",
@@ -102,8 +119,36 @@ class ScoresAgain(Pattern):
                 scores = {len(met): (first, *met), len(back): (second, *back)}
                 both = (first, second) if len(met) == len(back) else scores[min(scores)]
                 found |= dict.fromkeys(both)
+        found = found or dict.fromkeys(_decayed_alike(facts, given))
         if found:
             yield self.decide(facts, "scores computed again", found)
+
+
+def _decayed_alike(facts: Facts, given: dict[Node, frozenset[str | None]]) -> Iterator[Node]:
+    """Two products of two loaded tiles each, both multiplied by one tile that no product is in:
+    what is made of the first meets an operand of the second."""
+    decayed: dict[str | None, list[tuple[Node, Node]]] = {}
+    for node in facts.graph.of(OpKind.MUL):
+        for side, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            if len(facts.types.shape(other)) < 2 or facts.graph.roots(other, *CONTRACTIONS):
+                continue
+            above = facts.graph.upstream(side, lambda n: n.op.kind not in _SUMS)
+            pairs = [(n, node) for n in above if len(given.get(n, ())) == 2]
+            decayed.setdefault(facts.graph.core(other), []).extend(pairs)
+    for pairs in decayed.values():
+        for (first, made), (second, _) in permutations(pairs, 2):
+            met = [p for p in given if _meets(facts, p, made, given[second])]
+            if met and not given[first] & given[second]:
+                yield from (first, made, *met)
+
+
+def _meets(facts: Facts, product: Node, made: Node, arrays: frozenset[str | None]) -> bool:
+    """Whether one side of a product is what was made, and the other one of the arrays."""
+    sides = [product.op.operand(role) or "" for role in ("lhs", "rhs")]
+    return any(
+        made in elementwise(facts, one) and _arrays(facts, other) & arrays
+        for one, other in (sides, sides[::-1])
+    )
 
 
 def _given(facts: Facts, product: Node) -> frozenset[str | None]:
@@ -117,12 +162,17 @@ def _arrays(facts: Facts, value: str | None) -> set[str | None]:
     """The arrays of the tiles that a value is made of without a product; empty with one."""
     if value is None or facts.graph.roots(value, *CONTRACTIONS):
         return set()
-    rank, found = len(facts.types.shape(value)), set[str | None]()
+    rank, found = _axes(facts, value), set[str | None]()
     for node in _round(facts, value):
         access = facts.access(node)
-        if access is not None and len(facts.types.shape(access.value)) == rank:
+        if access is not None and _axes(facts, access.value) == rank:
             found.add(access.array)
     return found
+
+
+def _axes(facts: Facts, value: str) -> int:
+    """How many axes of a tile have more than one element."""
+    return sum(extent != "1" for extent in facts.types.shape(value))
 
 
 def _round(facts: Facts, value: str) -> Iterator[Node]:

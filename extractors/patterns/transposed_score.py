@@ -11,7 +11,7 @@ from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINT
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import TURNS, Node
-from kb.analysis.idioms import between_lanes, masks, queries_first, recomputed
+from kb.analysis.idioms import Mask, between_lanes, masks, queries_first, recomputed
 from kb.analysis.scalings import ELEMENTWISE, elementwise
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
@@ -78,6 +78,15 @@ def values(q, k, do, gv, rate, W, n, T: tl.constexpr, TK: tl.constexpr):
         tl.store(gv + at, tl.dot(s.to(o.dtype), o))
 """
 )
+_DECAYED = vary(
+    _LINEAR,
+    ("(rows[:, None] < n), s * rate, 0)", "(rows[:, None] < n), s, 0) * 1.0"),
+    ("s = tl.where((rows", "later = tl.where((rows"),
+    (
+        ", s, 0) * 1.0",
+        ", (rows[None, :] - rows[:, None]) * rate, -1.0e30)\n    s = s * tl.exp2(later)",
+    ),  # noqa: E501
+)
 
 
 class TransposedScore(Pattern):
@@ -94,6 +103,7 @@ class TransposedScore(Pattern):
         Case(_QUERIES, "S = QK^T, dS enters as it is"),
         Case(BACKWARD_KEYS_POINTER, "S^T = K Q^T so P^T is produced directly"),
         Case(_LINEAR, "S^T = K Q^T so P^T is produced directly"),
+        Case(_DECAYED, "S^T = K Q^T so P^T is produced directly"),
         Case(
             vary(_LINEAR, ("] <= rows", "] >= rows"), ("s.to(o.dtype)", "tl.trans(s).to(o.dtype)")),
             "S = QK^T then transpose P for P^T dO",
@@ -102,6 +112,9 @@ class TransposedScore(Pattern):
     near_misses = (
         NearMiss(ATTENTION, why="a forward pass: probabilities enter as they are"),
         NearMiss(FLASH_POINTER, why="a forward pass: probabilities enter as they are"),
+        NearMiss(
+            vary(_DECAYED, ("] <= rows", "] >= rows")), why="a forward pass: rows are queries"
+        ),
         NearMiss(vary(_LINEAR, ("] <= rows", "] >= rows")), why="a forward pass: rows are queries"),
         NearMiss(FLASH_THREADS, why="a forward pass: probabilities enter as they are"),
     )
@@ -128,28 +141,39 @@ class TransposedScore(Pattern):
             yield self.decide(facts, value, where)
 
     def _kept_sides(self, facts: Facts) -> Iterable[Decision]:
-        """Products of which one side of the diagonal is kept, that are the left operand of another:
-        where columns come after rows, the rows are keys; where they come before, and are turned,
-        the rows were queries."""
+        """Products of which one side of the diagonal is kept, or that decay by a tile of which one
+        is, that are the left operand of another: where columns come after rows, the rows are keys;
+        where they come before, and are turned, the rows were queries."""
         told: dict[str, list[Where]] = {}
         for mask in masks(facts):
             later = [side for c in mask.comparisons if (side := _later(facts, c)) is not None]
-            kept = mask.node.op.operand("x")
-            above = facts.graph.upstream(kept or "", lambda n: n.op.kind not in _SUMS)
-            scores = [n for n in above if n.op.kind in CONTRACTIONS]
-            for score in scores if mask.fill == 0 and len({*later}) == 1 else ():
-                for product in self._second(facts, score):
-                    if mask.node not in elementwise(facts, product.op.operand("lhs") or ""):
-                        continue
-                    turned = self._turns(facts, product)
-                    if later[0] == 1 and not turned:
-                        where = told.setdefault("S^T = K Q^T so P^T is produced directly", [])
-                        where += [facts.turned(score.op.operand("rhs")), score, product]
-                    elif later[0] == 0 and turned:
-                        where = told.setdefault("S = QK^T then transpose P for P^T dO", [])
-                        where += [score, *turned, product]
+            if len({*later}) != 1:
+                continue
+            for score, product in self._kept(facts, mask):
+                turned = self._turns(facts, product)
+                if later[0] == 1 and not turned:
+                    where = told.setdefault("S^T = K Q^T so P^T is produced directly", [])
+                    where += [facts.turned(score.op.operand("rhs")), score, product]
+                elif later[0] == 0 and turned:
+                    where = told.setdefault("S = QK^T then transpose P for P^T dO", [])
+                    where += [score, *turned, product]
         for value, where in told.items():
             yield self.decide(facts, value, dict.fromkeys(where))
+
+    def _kept(self, facts: Facts, mask: Mask) -> Iterable[tuple[Node, Node]]:
+        """Products that a mask keeps one side of, by itself or by what it makes, each with a
+        product of the result."""
+        made = [(mask.node, mask.node.op.operand("x") or "")] if mask.fill == 0 else []
+        for node in facts.graph.downstream(mask.node.result):
+            if node.op.kind == OpKind.MUL:
+                rest = [v for v in node.op.inputs[:2] if not facts.graph.rests_on(v, mask.node)]
+                made += [(node, v) for v in rest]
+        for node, value in made:
+            above = facts.graph.upstream(value, lambda n: n.op.kind not in _SUMS)
+            for score in [n for n in above if n.op.kind in CONTRACTIONS]:
+                for product in self._second(facts, score):
+                    if node in elementwise(facts, product.op.operand("lhs") or ""):
+                        yield score, product
 
     def _second(self, facts: Facts, score: Node) -> list[Node]:
         """Products whose left operand is computed from the score."""
