@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from extractors.detect import Detection
+from extractors.host.dispatch import made_of
 from extractors.host.facts import HostFacts, Material
+from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.values import Expr, Value
 from extractors.patterns.in_place_update import InPlaceUpdate
@@ -35,7 +37,9 @@ def kept_apart(
         return
     stores = [s for s in facts.stores if s.array in names]
     decision = pattern.decide(facts, OUT_OF_PLACE, [*facts.declared(*names), *stores])
-    made = [n for s in material.sites() for name in names for n in material.given(s, name)]
+    handed = [(site, name) for site in material.sites() for name in names]
+    made = [line for site, name in handed for line in material.given(site, name)]
+    made += [lines_of(one) for site, name in handed for one in made_of(material, site, name)]
     yield replace(decision, lines=tuple(sorted({*decision.lines, *made})))
 
 

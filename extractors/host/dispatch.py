@@ -235,7 +235,7 @@ def shared_buffers(material: Material) -> Iterator[Decision]:
             either = isinstance(first, Choice) or isinstance(second, Choice)
             if any(not either or _given(material, tensor) for tensor in left & right):
                 lines = {*material.bound(launch, one), *material.bound(launch, other)}
-                made = {n: _made_of(material, launch, n) for n in (one, other)}
+                made = {n: made_of(material, launch, n) for n in (one, other)}
                 copied = any(_copied(part) for row in made.values() for part in row)
                 if first != second and copied:
                     continue
@@ -261,7 +261,7 @@ def _given(material: Material, tensor: Value) -> bool:
     return fact is None or fact.base is not None or not made
 
 
-def _made_of(material: Material, launch: LaunchRecord, name: str) -> list[ast.expr]:
+def made_of(material: Material, launch: LaunchRecord, name: str) -> list[ast.expr]:
     """What a launch hands over, as the launching function makes it, with all that it may be."""
     call = material.origins.call_at(launch.lines) if material.origins else None
     if call is None or material.origins is None:

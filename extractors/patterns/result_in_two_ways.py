@@ -36,6 +36,20 @@ def divergence(x, y, out, n, WAY: tl.constexpr, T: tl.constexpr):
     tl.store(out + at, loss)
 """
 )
+_CURVES = (
+    POINTER
+    + """
+@triton.jit
+def gate(x, out, TANH: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at)
+    if TANH:
+        y = 0.5 * v * (1.0 + tl.extra.libdevice.tanh(v))
+    else:
+        y = 0.5 * v * (1.0 + tl.erf(v))
+    tl.store(out + at, y)
+"""
+)
 _POWERS = (
     TILE
     + """
@@ -65,6 +79,7 @@ class ResultInTwoWays(Pattern):
     matches = (
         Case(_KL, "variant by a compile-time parameter"),
         Case(_POWERS, "variant at run time"),
+        Case(_CURVES, "variant by a compile-time parameter"),
     )
     near_misses = (
         NearMiss(
@@ -84,6 +99,7 @@ class ResultInTwoWays(Pattern):
             why="a function more or less",
         ),
         NearMiss(vary(_KL, ("tl.store(out + at, loss)", "tl.store(out + at, p)")), why="unused"),
+        NearMiss(vary(_CURVES, ("tl.extra.libdevice.tanh(v)", "tl.erf(2.0 * v)")), why="one curve"),
         NearMiss(ADD_POINTER, why="one way"),
         NearMiss(PRODUCT, why="one way"),
         NearMiss(ATTENTION, why="branches mask scores and choose bounds"),
@@ -122,6 +138,7 @@ def _two_ways(facts: Facts, branch: Node) -> Iterator[list[Node]]:
         kinds = [{n.op.kind for n in way} for way in ways]
         if len(kinds) == 2 and all(kinds) and kinds[0] != kinds[1]:
             several = max(map(len, ways)) > 1 or any(kind & CONTRACTIONS for kind in kinds)
+            several = several or not (kinds[0] & kinds[1] or (kinds[0] | kinds[1]) & REDUCTIONS)
             if several and _kept(facts, result.name):
                 yield [branch, *ways[0], *ways[1]]
 

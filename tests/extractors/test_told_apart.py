@@ -69,3 +69,10 @@ def test_out_of_place_stands_where_it_is_stored_and_made() -> None:
     found = subject(_TWICE)
     (decision,) = kept_apart(detect(found.facts.kernel, found.host), found.host, ())
     assert decision.lines == ((6, 6), (10, 10), (13, 13), (14, 14))
+
+
+def test_an_output_that_is_handed_over_as_a_view_is_told_with_where_it_was_made() -> None:
+    found = subject(vary(_TWICE, ("(x, out, x", "(x, out.view(-1), x")))
+    told = kept_apart(detect(found.facts.kernel), found.host, ())
+    made = next(n for n, line in enumerate(_TWICE.splitlines(), 1) if "empty_like" in line)
+    assert [(made, made) in d.lines for d in told] == [True]
