@@ -20,7 +20,7 @@ from extractors.patterns.cases_stages import (
     STEP,
     SUMMED_THREADS,
 )
-from extractors.patterns.stages_joined import convolved, steps
+from extractors.patterns.stages_joined import steps
 from extractors.patterns.state_in_registers import states
 from kb.analysis.composed_sums import (
     added_up,
@@ -34,6 +34,7 @@ from kb.analysis.composed_sums import (
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import updates
+from kb.analysis.single_steps import convolved
 from kb.evidence import Decision
 
 _STATE = "state changed and read in one kernel"

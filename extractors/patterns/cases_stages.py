@@ -191,6 +191,35 @@ def back(x, y, stat, out, n, W: tl.constexpr):
     tl.store(out + row * n + at, tl.where(at == tl.load(y + row), p - 1.0, p), mask=at < n)
 """
 )
+SOFT_TARGET = (
+    POINTER
+    + """
+@triton.jit
+def back(x, y, out, n, W: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, W)
+    inside = tl.arange(0, W) < n
+    v = tl.load(x + at, mask=inside, other=-float("inf"))
+    p = tl.exp(v - tl.max(v, axis=0))
+    p = p / tl.sum(p, axis=0)
+    tl.store(out + at, p - 0.9 * tl.load(y + at, mask=inside, other=0.0), mask=inside)
+"""
+)
+PACKED = (
+    POINTER
+    + """
+@triton.jit
+def pack(x, out, scales, n, W: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, W)
+    a = tl.load(x + row * n + 2 * at)
+    b = tl.load(x + row * n + 2 * at + 1)
+    top = tl.maximum(tl.max(tl.abs(a), axis=0), tl.max(tl.abs(b), axis=0))
+    low = (a / top * 7.0).to(tl.uint8)
+    high = (b / top * 7.0).to(tl.uint8)
+    tl.store(scales + row, top)
+    tl.store(out + row * W + at, low | (high << 4))
+"""
+)
 MASKED = (
     TILE
     + """

@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.packing import packed
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -188,7 +189,7 @@ class PackedWords(Pattern):
             found += self._halves(facts, node)
             found += self._signed(facts, node)
         found += [*self._fields(facts), *self._gathered(facts)]
-        found += self._packed(facts) if facts.graph.of(OpKind.SHIFT_LEFT) else []
+        found += packed(facts)
         if found:
             yield self.decide(facts, "several numbers packed in one word", found)
 
@@ -234,34 +235,6 @@ class PackedWords(Pattern):
             for _, where in one.values()
             for node in where
         ]
-
-    def _packed(self, facts: Facts) -> list[Node]:
-        """What joins numbers to a word that is stored, and the shifts that make room for them."""
-        found: list[Node] = []
-        for store in facts.stores:
-            pending = facts.graph.ends(store.value, _LOOKS)
-            for node in pending:
-                if node in found:
-                    continue
-                joins = node.op.inputs[:2] if node.op.kind == OpKind.BIT_OR else ()
-                parts = [p for v in joins for p in facts.graph.ends(v, _LOOKS)]
-                pending += [p for p in parts if p.op.kind == OpKind.BIT_OR]
-                shifts = [p for p in parts if self._raised(facts, p)]
-                if node.op.kind in _SUMS:
-                    summed = facts.graph.ends(node.op.inputs[0], _LOOKS)
-                    shifts = [p for p in summed if self._raised(facts, p, AtomKind.LANE)]
-                found += [*shifts, node] if shifts else []
-        return found
-
-    def _raised(self, facts: Facts, shift: Node, *by: AtomKind) -> bool:
-        """Loaded or computed numbers shifted up by less than a byte, or by what a lane says."""
-        if shift.op.kind != OpKind.SHIFT_LEFT or not facts.feeding(shift.op.inputs[0]):
-            return False
-        distance = facts.values.expr(shift.op.inputs[1])
-        if by:
-            return distance.has(*by)
-        bits = distance.constant
-        return bits is None or 0 < bits < 8
 
     def _signed(self, facts: Facts, shift: Node) -> list[Node]:
         """Of a loaded word, the low bits shifted up and down again, which keeps their sign; and the

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     LAYER_NORM_POINTER,
@@ -31,6 +31,7 @@ from extractors.patterns.cases_stages import (
     LOWER,
     MASKED,
     MODULATED,
+    PACKED,
     POWERS,
     QUANTISED,
     QUANTISED_THREADS,
@@ -39,6 +40,7 @@ from extractors.patterns.cases_stages import (
     ROUTED,
     SCALED,
     SCATTERED_THREADS,
+    SOFT_TARGET,
     SUMMED_UP,
     TARGET,
     TURNED,
@@ -53,29 +55,33 @@ from extractors.patterns.stored_scale import DYNAMIC, divided_by_largest, quanti
 from kb.analysis.accesses import Access
 from kb.analysis.composed_steps import (
     activated,
-    again,
-    divided,
-    gates,
     scaled,
-    shares,
     softmax_gradients,
-    targets,
     weighted_sums,
-    zeroed,
 )
-from kb.analysis.composed_sums import listed_rows, tapped
-from kb.analysis.convolution import convolution
+from kb.analysis.composed_sums import (
+    listed_rows,
+)
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
-from kb.analysis.joined_steps import decays, gains_behind, modulations, products_apart, triangles
-from kb.analysis.normalisations import normalisations
+from kb.analysis.joined_steps import decays, modulations, products_apart
+from kb.analysis.packing import packed
 from kb.analysis.quantised import narrowed
-from kb.analysis.rebuilt import normalised
-from kb.analysis.rotations import rotations
-from kb.analysis.row_operations import shares_of_sum
-from kb.analysis.taps import weighted
+from kb.analysis.single_steps import (
+    aims,
+    chosen,
+    convolved,
+    gated,
+    masked,
+    norms,
+    norms_again,
+    scanned,
+    shared_out,
+    shared_rows,
+    turned,
+)
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -87,76 +93,10 @@ Step = tuple[str, list[Node]]
 Stage = Callable[[Facts], list[Node]]
 
 
-def _norms(facts: Facts) -> list[Node]:
-    """Where rows are normalised, or are again for their gradient."""
-    norms = normalisations(facts)
-    found = [n for norm in norms for n in (norm.root, *_squares(facts, norm.sums))]
-    return found or normalised(facts)
-
-
-def _norms_again(facts: Facts) -> list[Node]:
-    return again([norm.root for norm in normalisations(facts)], facts)
-
-
-def _squares(facts: Facts, sums: Iterable[Node]) -> Iterable[Node]:
-    """The sums over rows that a product's loop takes beside it."""
-    loops = {p.loop for p in facts.contractions} - {None}
-    return (n for n in sums if n.loop in loops)
-
-
-def _turned(facts: Facts) -> list[Node]:
-    return [turn.node for turn in rotations(facts)]
-
-
 def _quantised(facts: Facts) -> list[Node]:
     """Where few bits are made: scaled, held between bounds, or divided by the largest element."""
     casts = [node for pair in narrowed(facts) for node in pair]
     return casts or given_scales(facts) or divided_by_largest(facts)
-
-
-def _chosen(facts: Facts) -> list[Node]:
-    """Sorts, and the places of the largest or least elements."""
-    placed = [
-        n
-        for n in facts.graph.of(OpKind.REDUCE_MAX, OpKind.REDUCE_MIN)
-        if facts.values.literal(n.op.operand("return_indices")) is True
-    ]
-    return placed + facts.graph.of(OpKind.SORT, OpKind.TOPK, OpKind.ARGMAX, OpKind.ARGMIN)
-
-
-def _routed(facts: Facts) -> list[Node]:
-    """Shares of a softmax of which some are selected."""
-    return shares_of_sum(facts) if _chosen(facts) else []
-
-
-def convolved(facts: Facts) -> list[Node]:
-    """Products of inputs and weights by taps."""
-    found = None if facts.contractions else convolution(facts)
-    if found is not None and found.product is not None:
-        return [found.product]
-    return [] if facts.contractions else weighted(facts) or tapped(facts)
-
-
-def _shared_rows(facts: Facts) -> list[Node]:
-    return gains_behind(facts, activated(facts))
-
-
-def _gated(facts: Facts) -> list[Node]:
-    """What an activation multiplies, but for rows that all rows share."""
-    gains = _shared_rows(facts)
-    return [n for n in gates(facts, activated(facts)) if n not in gains]
-
-
-def _shared_out(facts: Facts) -> list[Node]:
-    """Shares of a softmax, of which some are selected, or that are made again, or weigh."""
-    weighed = weighted_sums(facts)
-    powers = [e.node for e in facts.exponentials if not e.rescale] if weighed else []
-    saved = shares(facts) or powers
-    return _routed(facts) or saved or (divided(facts) if targets(facts) else [])
-
-
-def _scanned(facts: Facts) -> list[Node]:
-    return facts.graph.of(OpKind.CUMSUM, OpKind.SCAN)
 
 
 def _dropped(facts: Facts) -> list[Node]:
@@ -175,10 +115,12 @@ def _scaled(facts: Facts) -> list[Node]:
     return scaled(facts, _quantised(facts))
 
 
-def _masked(facts: Facts) -> list[Node]:
-    return triangles(facts) or zeroed(facts)
-
-
+_LEFT_OUT = vary(
+    PRODUCT_POINTER,
+    ("(a, b, out,", "(a, b, out, table,"),
+    ("    tl.store(out", "    seen = tl.load(table + m[:, None] * N + n[None, :])\n"
+     "    acc = tl.where(seen > 0, acc, -1.0e6)\n    tl.store(out"),
+)  # fmt: skip
 _MANY = 24
 """Products of one kernel that are looked at."""
 _APART = "several products in one kernel"
@@ -187,28 +129,29 @@ _STAGES: tuple[tuple[str, Stage], ...] = (
     ("dropout", _dropped),
     ("decay", decays),
     ("modulation", modulations),
-    ("gain", _shared_rows),
+    ("gain", shared_rows),
     ("convolution", convolved),
-    ("softmax", _shared_out),
+    ("softmax", shared_out),
     ("weighted sum", weighted_sums),
     ("softmax gradient", softmax_gradients),
-    ("selection", _chosen),
-    ("normalisation", _norms),
-    ("second normalisation", _norms_again),
-    ("rotation", _turned),
+    ("selection", chosen),
+    ("normalisation", norms),
+    ("second normalisation", norms_again),
+    ("rotation", turned),
     ("activation", activated),
-    ("gate", _gated),
-    ("target", targets),
-    ("mask", _masked),
-    ("scan", _scanned),
+    ("gate", gated),
+    ("target", aims),
+    ("mask", masked),
+    ("scan", scanned),
     ("scaling", _scaled),
     ("quantisation", _quantised),
+    ("packing", packed),
 )
 _WEIGHT = "routing weight"
 _BEFORE = frozenset({"normalisation", "rotation", "activation"})
 """Steps that an operand of a product may go through."""
 _PLACED = frozenset({"gather", "scatter"})
-_LIGHT = frozenset({"mask", "scan"})
+_LIGHT = frozenset({"mask", "scan", "packing"})
 """Steps that need another one beside them that is no move."""
 _INHERENT = frozenset({"softmax", "weighted sum", "decay", "mask", "selection"})
 """Steps that an attention has of itself."""
@@ -290,6 +233,9 @@ class StagesJoined(Pattern):
         Case(SCALED, "product and normalisation in one kernel"),
         Case(ROUTED, "softmax and selection in one kernel"),
         Case(CONVOLVED, "convolution and activation in one kernel"),
+        Case(SOFT_TARGET, "softmax and target in one kernel"),
+        Case(PACKED, "quantisation and packing in one kernel"),
+        Case(_LEFT_OUT, "product and mask in one kernel"),
         Case(MODULATED, "modulation and normalisation in one kernel"),
         Case(DECAYED, "product and decay in one kernel"),
         Case(LOWER, "product and mask in one kernel"),
@@ -344,6 +290,9 @@ class StagesJoined(Pattern):
         NearMiss(vary(GATE_TILE, ("* u)", "* 2.0)")), why="a number, no gate"),
         NearMiss(vary(GATE_THREADS, (" * y[i]", " * 2.0f")), why="a number, no gate"),
         NearMiss(vary(GATED_BEFORE_THREADS, ("2 * i + 1", "2 * i")), why="one element, no gate"),
+        NearMiss(vary(SOFT_TARGET, ("p - 0.9 *", "p * 0.9 *")), why="nothing is taken off"),
+        NearMiss(vary(PACKED, ("low | (high << 4)", "low + high")), why="one number in a byte"),
+        NearMiss(vary(_LEFT_OUT, ("-1.0e6", "0.5")), why="no low number"),
         NearMiss(vary(TARGET, ("tl.load(y + row)", "n // 2")), why="no label is loaded"),
         NearMiss(vary(MASKED, ("at <= row", "at < W")), why="no side of a diagonal"),
         NearMiss(vary(SCATTERED_THREADS, ("slots[blockIdx.x]", "blockIdx.x")), why="rows in order"),

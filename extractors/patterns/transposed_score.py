@@ -85,7 +85,7 @@ _DECAYED = vary(
     (
         ", s, 0) * 1.0",
         ", (rows[None, :] - rows[:, None]) * rate, -1.0e30)\n    s = s * tl.exp2(later)",
-    ),  # noqa: E501
+    ),
 )
 
 

@@ -79,6 +79,20 @@ def targets(facts: Facts) -> list[Node]:
     return found
 
 
+def soft_targets(facts: Facts) -> list[Node]:
+    """Loaded shares that are taken off those of a softmax, where the difference is stored."""
+    powers = facts.graph.node_set(e.node for e in facts.exponentials if not e.rescale)
+    return [
+        n
+        for n in (facts.graph.of(OpKind.SUB) if powers and not facts.contractions else ())
+        if facts.graph.rests_on_any(n.op.inputs[0], powers)
+        and not facts.graph.rests_on_any(n.op.inputs[1], powers)
+        and not facts.graph.roots(n.op.inputs[0], OpKind.LOG, OpKind.LOG2)
+        and _elements(facts, n.op.inputs[1])
+        and facts.stored_in(n.result)
+    ]
+
+
 _CHOICES = frozenset({OpKind.SELECT, OpKind.MUL, OpKind.SUB, OpKind.FMA})
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import between_lanes, is_wide, masks
+from kb.analysis.idioms import LARGE, between_lanes, is_wide, masks
 from kb.analysis.normalisations import Normalisation, normalisations
 from kb.analysis.rotations import rotations
 from kb.analysis.symbolic import Atom, AtomKind
@@ -19,6 +19,21 @@ def triangles(facts: Facts) -> list[Node]:
     """Selects that keep one side of the diagonal of a product."""
     told = masks(facts) if facts.contractions else []
     return [m.node for m in told if any(between_lanes(facts, c) for c in m.comparisons)]
+
+
+def left_out(facts: Facts) -> list[Node]:
+    """Elements of a product that become minus infinity, or a very low number, on the way to a
+    store, where a loaded mask or a place says so; no exponentials are taken of them."""
+    products = facts.graph.node_set(facts.contractions)
+    found = []
+    for node in facts.graph.of(OpKind.SELECT) if products and not facts.score_products else ():
+        for kept, low in (("x", "y"), ("y", "x")):
+            number = facts.number(node.op.operand(low) or "")
+            if number is None or number > -LARGE or not facts.stored_in(node.result):
+                continue
+            if facts.graph.rests_on_any(node.op.operand(kept), products):
+                found.append(node)
+    return found
 
 
 def decays(facts: Facts) -> list[Node]:
