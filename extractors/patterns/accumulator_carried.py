@@ -14,6 +14,7 @@ from extractors.patterns.cases import (
     TILE,
     vary,
 )
+from extractors.patterns.cases_kept import FOLDED
 from extractors.patterns.cases_masks import SOLVED_ROWS
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, TURN
 from extractors.patterns.cases_rows_pointer import LEAST, RECURRENT, TURN_POINTER
@@ -24,7 +25,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import begun
 from kb.analysis.loops import Carried, Loop, Role, takes_least, updates
-from kb.analysis.replaced_rows import row_replaced
+from kb.analysis.replaced_rows import multiplied, row_replaced
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
 from kb.ir import TypeKind
@@ -134,6 +135,7 @@ __global__ void row(const float* x, float* out) {
 """
 
 _REPLACED = "one row replaced in every round"
+_STATE = "state that every round multiplies"
 
 MAX_DEPTH = 3
 """Loops over the elements of a thread, one inside the other, that a sum is followed through."""
@@ -181,12 +183,14 @@ class AccumulatorCarried(Pattern):
         Case(_FADED_TILE, "single accumulator"),
         Case(_BOTH_ADDED, "single accumulator"),
         Case(SOLVED_ROWS, _REPLACED),
+        Case(FOLDED, _STATE),
     )
     near_misses = (
         NearMiss(
             vary(SOLVED_ROWS, ("row[None, :], s)", "row[None, :], 0.0)")),
             why="only the new row stays",
         ),
+        NearMiss(vary(FOLDED, ("dot(acc, a)", "dot(b, a)")), why="made anew", value=_STATE),
         NearMiss(
             vary(LEAST, ("tl.where(low < top, low, top)", "tl.where(low < top, top, low)")),
             why="the larger one is kept",
@@ -237,6 +241,8 @@ class AccumulatorCarried(Pattern):
         for loop in facts.rolled_loops:
             if states := [c for c in loop.carried if row_replaced(facts, c)]:
                 found.setdefault(_REPLACED, []).extend(_where(facts, states))
+            if states := multiplied(facts, loop):
+                found.setdefault(_STATE, []).extend(_where(facts, states))
         for value, where in found.items():
             yield self.decide(facts, value, where)
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_kept import FOLDED
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.replaced_rows import multiplied
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -38,7 +40,8 @@ BIASED_THREADS = vary(
 
 
 class AddedAfterProduct(Pattern):
-    """After the loop over the contracted axis, a load that feeds no product is added."""
+    """After the loop over the contracted axis, a load that feeds no product is added; or in a loop,
+    to a state that it multiplies."""
 
     name = "bias-added-in-the-epilogue"
     axis = "fusion"
@@ -51,6 +54,7 @@ class AddedAfterProduct(Pattern):
             "bias add",
         ),
         Case(BIASED_THREADS, "bias add"),
+        Case(FOLDED, "tile add"),
         Case(vary(BIASED_THREADS, ("bias[n]", "bias[m * N + n]")), "tile add"),
     )
     near_misses = (
@@ -67,8 +71,10 @@ class AddedAfterProduct(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.score_products:
             return
+        states = [c.next for loop in facts.rolled_loops for c in multiplied(facts, loop)]
         for node in facts.graph.of(OpKind.ADD):
-            added = None if node.loops else self._added(facts, node)
+            own = not node.loops or node.result in states
+            added = self._added(facts, node) if own else None
             if added is None:
                 continue
             wide = [extent for extent in facts.types.shape(added.value) if extent != "1"]

@@ -178,3 +178,24 @@ def norm(x, out, N: Int, T: Int, WHOLE: ct.Constant[bool]):
     ct.scatter(out, (row, at), w * r)
 """
 )
+
+FOLDED = (
+    POINTER
+    + """
+@triton.jit
+def fold(maps, rows, out, none, L: tl.constexpr, T: tl.constexpr):
+    own = tl.program_id(0)
+    lane = tl.arange(0, T)
+    listed = tl.load(rows + own * L + tl.arange(0, L))
+    count = tl.sum((listed != none).to(tl.int32))
+    at = lane[:, None] * T + lane[None, :]
+    acc = tl.zeros([T, T], dtype=tl.float32)
+    for i in range(0, count):
+        place = maps + tl.load(rows + own * L + i) * 2 * T * T
+        a = tl.load(place + at)
+        b = tl.load(place + T * T + at)
+        acc = tl.dot(acc, a) + b
+    tl.store(out + own * T * T + at, acc)
+"""
+)
+"""A state that every step multiplies and adds to; as many steps as are listed."""

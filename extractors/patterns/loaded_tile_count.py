@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, PRODUCT_PERSISTENT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_kept import FOLDED
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from kb.analysis.facts import Facts
@@ -14,7 +15,7 @@ from kb.analysis.loops import Loop, persistent
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import REDUCTIONS, OpKind
 
 _COUNTS = COPIES | {
     OpKind.CEIL_DIV, OpKind.FLOOR_DIV, OpKind.DIV, OpKind.ADD, OpKind.SUB, OpKind.MUL,
@@ -30,8 +31,9 @@ LOADED_COUNT = vary(
 
 
 class LoadedTileCount(Pattern):
-    """Blocks walk over tiles up to a number that is counted from loaded sizes; or a block takes
-    those of its tiles that lie before the running end of each problem."""
+    """Blocks walk over tiles up to a number that is counted from loaded sizes; a loop has as many
+    rounds as loaded numbers are added up to; or a block takes those of its tiles that lie before
+    the running end of each problem."""
 
     name = "tiles-counted-on-the-device"
     axis = "loop_extent"
@@ -39,6 +41,7 @@ class LoadedTileCount(Pattern):
     matches = (
         Case(LOADED_COUNT, "clipped to valid range"),
         Case(GROUPED_POINTER, "clipped to valid range"),
+        Case(FOLDED, "clipped to valid range"),
     )
     near_misses = (
         NearMiss(PRODUCT_PERSISTENT, why="the number of tiles is handed in"),
@@ -47,6 +50,7 @@ class LoadedTileCount(Pattern):
                  ("rows = ct.cdiv(M, TM)", "rows = ct.cdiv(N, TM)")),
             why="what is loaded ends nothing",
         ),
+        NearMiss(vary(FOLDED, ("range(0, count)", "range(0, L)")), why="the end is handed in"),
         NearMiss(PRODUCT, why="one tile per block"),
         NearMiss(PRODUCT_POINTER, why="one tile per block"),
         NearMiss(PRODUCT_THREADS, why="one tile per block"),
@@ -58,10 +62,21 @@ class LoadedTileCount(Pattern):
             if loop.high is not None and persistent(loop, facts.values):
                 counted = _counted(facts, loop.high, loop)
                 found += [*counted, loop.node.head] if counted else []
+            elif loop.high is not None and (counted := _added_up(facts, loop.high)):
+                found += [*counted, loop.node.head]
         if walk := problem_walk(facts):
             found += [node.head for node in walk if node.op.kind == OpKind.WHILE]
         if found:
             yield self.decide(facts, "clipped to valid range", found)
+
+
+def _added_up(facts: Facts, end: str) -> list[Node]:
+    """What a tile of loaded numbers is reduced to a number of rounds by, with the loads."""
+    made = facts.graph.producer(facts.graph.core(end))
+    if made is None or made.op.kind not in REDUCTIONS or facts.of_threads:
+        return []
+    loads = [a.node for a in facts.feeding(made.result)]
+    return [*loads, made] if loads else []
 
 
 def _counted(facts: Facts, end: str, loop: Loop) -> list[Node]:

@@ -8,8 +8,10 @@ from itertools import pairwise
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.dtypes import is_float
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -65,6 +67,19 @@ _BRANCHES_THREADS = """__global__ void codes(const float* x, unsigned char* out,
     if (at < n) out[at] = code;
 }
 """
+_COUNTED = (
+    POINTER
+    + """
+@triton.jit
+def codes(x, table, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0.0)
+    v = tl.abs(v) / tl.max(v, axis=0)
+    marks = tl.load(table + tl.arange(0, 8))
+    code = tl.sum((v[:, None] > marks[None, :]).to(tl.int32), axis=1)
+    tl.store(out + at, code.to(tl.uint8), mask=at < n)
+"""
+)
 _FEWEST = 4
 """Thresholds of a ladder; fewer are cases of a formula."""
 _UP = {OpKind.GT: True, OpKind.LE: True, OpKind.GE: False, OpKind.LT: False}
@@ -75,18 +90,24 @@ _EVEN = "nearest even by comparisons"
 
 class NearestByComparisons(Pattern):
     """One number is compared with several that are written out, and whole numbers, one for each
-    way the comparisons end, are stored; at the thresholds sides take turns, or one always wins."""
+    way the comparisons end, are stored; at the thresholds sides take turns, or one always wins. Or
+    thresholds of a table that a number is above are counted."""
 
     name = "nearest-code-by-comparisons"
     axis = "rounding_mode"
     source = "Rouhani et al., Microscaling Data Formats (2023): E2M1; IEEE 754-2019, section 4.3.1"
     matches = (
+        Case(_COUNTED, "nearest by counting thresholds"),
         Case(_CODES, _EVEN),
         Case(_CODES_TILE, "nearest by comparisons"),
         Case(_CODES_THREADS, _EVEN),
         Case(_BRANCHES_THREADS, _EVEN),
     )
     near_misses = (
+        NearMiss(
+            vary(_COUNTED, ("(v[:, None] > marks", "(at[:, None] > marks")),
+            why="places are counted, no numbers",
+        ),
         NearMiss(
             vary(_CODES, (" + (v >= 0.75).to(tl.uint8) + (v > 1.25).to(tl.uint8)", "")),
             why="two thresholds are cases of a formula",
@@ -121,17 +142,37 @@ class NearestByComparisons(Pattern):
                 even = all(one != other for one, other in pairwise(sides))
                 name = _EVEN if even else "nearest by comparisons"
                 found.setdefault(name, []).extend([*steps.values(), *made])
+        if counted := self._counted(facts):
+            found.setdefault("nearest by counting thresholds", []).extend(counted)
         for name, nodes in found.items():
             yield self.decide(facts, name, dict.fromkeys(nodes))
+
+    def _counted(self, facts: Facts) -> list[Node]:
+        """Thresholds of a loaded table that a computed number is above, added up to a code that is
+        stored."""
+        found: list[Node] = []
+        for total in facts.graph.of(OpKind.REDUCE_SUM):
+            test = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+            taken = [s for s in facts.stores if facts.graph.rests_on(s.value, total)]
+            stored = [s.node for s in taken if not is_float(facts.types.dtype(s.value))]
+            if test is None or test.op.kind not in _UP or not stored:
+                continue
+            for value, table in (test.op.inputs[:2], test.op.inputs[1::-1]):
+                computed = facts.feeding(value) and not facts.held_loads(value)
+                if computed and facts.held_loads(table):
+                    found += [test, total, *stored]
+        return found
+
+    def _whole(self, facts: Facts) -> list[Access]:
+        """Stores of whole numbers."""
+        return [s for s in facts.stores if facts.types.dtype(s.value).startswith(("i", "u"))]
 
     def _codes(self, facts: Facts, tests: list[Node]) -> list[Node]:
         """Where whole numbers that rest on all the comparisons are stored."""
         return [
             store.node
-            for store in facts.stores
-            if store.value is not None
-            and facts.types.dtype(store.value).startswith(("i", "u"))
-            and all(self._decides(facts, store.value, test) for test in tests)
+            for store in self._whole(facts)
+            if all(self._decides(facts, store.value, test) for test in tests)
         ]
 
     def _decides(self, facts: Facts, value: str, test: Node) -> bool:

@@ -101,6 +101,17 @@ def total(x, out, N: Int, T: Int):
     ct.scatter(out, (ct.bid(0),), ct.sum(ct.where(at < N, v, 0.0), axis=0))
 """
 )
+_ROWS_PAST = (
+    POINTER
+    + """
+@triton.jit
+def tops(x, tops, n, W: tl.constexpr, T: tl.constexpr):
+    rows = tl.program_id(0) * T + tl.arange(0, T)
+    at = rows[:, None] * W + tl.arange(0, W)[None, :]
+    top = tl.max(tl.load(x + at, mask=(rows < n)[:, None], other=0.0), axis=1)
+    tl.store(tops + rows, top)
+"""
+)
 _LARGEST = vary(_FLAT_ROWS, ("v, 0.0", "v, -1.0e30"), ("ct.sum(", "ct.max("))
 _BOUNDED = vary(
     _RUNNING,
@@ -141,6 +152,7 @@ class PaddingPolicy(Pattern):
             "masked load other= (elsewhere clamped inside)",
         ),
         Case(_LARGEST, "ZERO (elsewhere set by a choice)"),
+        Case(_ROWS_PAST, "masked load other= (elsewhere not checked)"),
         Case(
             vary(_FLAT_ROWS, ("ct.where(at < N, v, 0.0)", "v * ct.astype(at < N, ct.float32)")),
             "ZERO (elsewhere set by a choice)",
@@ -188,6 +200,11 @@ class PaddingPolicy(Pattern):
         NearMiss(
             vary(_TABLE, ("table + at)", "table + at % n)")),
             why="places in the table are kept inside",
+            value="masked load other= (elsewhere not checked)",
+        ),
+        NearMiss(
+            vary(_ROWS_PAST, ("tops + rows, top)", "tops + rows, top, mask=rows < n)")),
+            why="all rows are checked",
             value="masked load other= (elsewhere not checked)",
         ),
         NearMiss(ADD_THREADS, why="lanes outside do not load at all"),

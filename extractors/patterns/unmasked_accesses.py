@@ -12,6 +12,7 @@ from extractors.patterns.thread_guard import leaving_blocks
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
+from kb.analysis.idioms import against_extent, comparisons, sides
 from kb.analysis.stored import computed
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.analysis.values import Values
@@ -211,7 +212,7 @@ def unmasked_beside(facts: Facts) -> list[Access]:
         and any(extent != "1" for extent in facts.types.shape(a.value))
     ]
     if not masked or not bare:
-        return []
+        return _stored_past(facts, pointed)
     written = {a.array for a in facts.stores}
     placing = facts.offset_loads | {
         a.value
@@ -228,7 +229,30 @@ def unmasked_beside(facts: Facts) -> list[Access]:
         and not any(_wrapped(atom) for e in a.index for atom in e.atoms())
     ]
     stores = [a for a in pointed if a.is_store and not a.is_atomic and a.array not in masked]
-    return [*found, *stores] if found else []
+    return [*found, *stores] if found else _stored_past(facts, pointed)
+
+
+def _stored_past(facts: Facts, pointed: list[Access]) -> list[Access]:
+    """Stores without a mask of lanes that masks of others hold below an extent: what they are
+    stored into goes on past it."""
+    masked = {a.array for a in pointed if not _bare(a)}
+    if not masked:
+        return []
+    held = {
+        atom.args
+        for access in pointed
+        for test in comparisons(facts, access.mask)
+        if against_extent(facts, test)
+        for side in sides(facts, test)
+        for atom in side.atoms()
+        if atom.kind is AtomKind.LANE
+    }
+    stores = [a for a in pointed if a.is_store and not a.is_atomic and a.array not in masked]
+    return [
+        a
+        for a in stores
+        if any(atom.args in held for i in a.index for atom in i.top() if atom.kind is AtomKind.LANE)
+    ]
 
 
 def _wrapped(atom: Atom) -> bool:

@@ -1,11 +1,11 @@
-"""Tiles of which every round of a loop replaces one row."""
+"""Tiles of which every round of a loop replaces one row, or that it multiplies."""
 
 from __future__ import annotations
 
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import comparisons
-from kb.analysis.loops import Carried
+from kb.analysis.loops import Carried, Loop, Role
 from kb.ops import OpKind
 
 
@@ -23,3 +23,19 @@ def row_replaced(facts: Facts, state: Carried) -> bool:
         and leads(facts.graph, new, state.argument)
         and any(c.op.kind == OpKind.EQ for c in comparisons(facts, made.op.operand("condition")))
     )
+
+
+def multiplied(facts: Facts, loop: Loop) -> list[Carried]:
+    """Tiles of which every round makes the next one by a product with the one before."""
+    if facts.of_threads:
+        return []
+    products = [p for p in facts.contractions if p.inside(loop.node)]
+    return [
+        c
+        for c in (loop.of(Role.OTHER) if products else ())
+        if any(
+            c.argument == facts.graph.core(p.op.operand(side)) and facts.graph.rests_on(c.next, p)
+            for p in products
+            for side in ("lhs", "rhs")
+        )
+    ]
