@@ -81,7 +81,9 @@ def targets(facts: Facts) -> list[Node]:
 
 def soft_targets(facts: Facts) -> list[Node]:
     """Loaded shares that are taken off those of a softmax, where the difference is stored."""
-    powers = facts.graph.node_set(e.node for e in facts.exponentials if not e.rescale)
+    powers = facts.graph.node_set(
+        e.node for e in facts.exponentials if not e.rescale and e.statistic is not None
+    )
     return [
         n
         for n in (facts.graph.of(OpKind.SUB) if powers and not facts.contractions else ())
