@@ -3,6 +3,7 @@ nothing that is read is overwritten."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -39,7 +40,12 @@ def kept_apart(
     decision = pattern.decide(facts, OUT_OF_PLACE, [*facts.declared(*names), *stores])
     handed = [(site, name) for site in material.sites() for name in names]
     made = [line for site, name in handed for line in material.given(site, name)]
-    made += [lines_of(one) for site, name in handed for one in made_of(material, site, name)]
+    made += [
+        lines_of(one)
+        for site, name in handed
+        for one in made_of(material, site, name, callers=True)
+        if isinstance(one, ast.Call)
+    ]
     yield replace(decision, lines=tuple(sorted({*decision.lines, *made})))
 
 

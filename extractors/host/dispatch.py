@@ -261,15 +261,27 @@ def _given(material: Material, tensor: Value) -> bool:
     return fact is None or fact.base is not None or not made
 
 
-def made_of(material: Material, launch: LaunchRecord, name: str) -> list[ast.expr]:
-    """What a launch hands over, as the launching function makes it, with all that it may be."""
+def made_of(
+    material: Material, launch: LaunchRecord, name: str, *, callers: bool = False
+) -> list[ast.expr]:
+    """What a launch hands over, as the launching function makes it, with all that it may be; with
+    `callers`, what they make where that function makes nothing."""
+    made, own = _made(material, launch, name)
+    return own if own or not callers else made
+
+
+def _made(
+    material: Material, launch: LaunchRecord, name: str
+) -> tuple[list[ast.expr], list[ast.expr]]:
+    """All that what a launch hands over may be, and what of it the launching function makes."""
     call = material.origins.call_at(launch.lines) if material.origins else None
     if call is None or material.origins is None:
-        return []
+        return [], []
     position = [param for param, _ in material.signature.params].index(name)
     given = material.origins.argument(call, name, position, material.row(launch))
     made = [*back(material, given, same_array)][1:] if given is not None else []
-    return [one for one in made if material.origins.owner(one) is material.origins.owner(call)]
+    owner = material.origins.owner(call)
+    return made, [one for one in made if material.origins.owner(one) is owner]
 
 
 def _copied(made: ast.expr) -> bool:

@@ -41,6 +41,7 @@ def summed(material: Material) -> Iterator[Decision]:
     """Arrays made for a launch that the function around it adds up afterwards."""
     whole: dict[str, set[Lines]] = {}
     for launch in material.sites():
+        added: list[str] = []
         for name, call in _sums(material, launch):
             made = material.bound(launch, name)
             lines = tuple(sorted({*made, lines_of(call)}))
@@ -63,7 +64,7 @@ def summed(material: Material) -> Iterator[Decision]:
                 kind=AxisKind.DESIGN,
                 subject=name,
             )
-            yield from _kept_as(material, launch, [name])
+            added.append(name)
             if _along_an_axis(call):
                 yield Decision(
                     axis="cross_cta_reduction",
@@ -84,6 +85,7 @@ def summed(material: Material) -> Iterator[Decision]:
                     kind=AxisKind.DESIGN,
                     subject=name,
                 )
+        yield from _kept_as(material, launch, added)
     if whole:
         yield Decision(
             axis="cross_cta_reduction",
@@ -97,19 +99,22 @@ def summed(material: Material) -> Iterator[Decision]:
 
 def _kept_as(material: Material, launch: LaunchRecord, names: list[str]) -> Iterator[Decision]:
     """In which type the host makes arrays of partial results that are not kept in 32 bits."""
+    kept: dict[str, dict[str, tuple[Lines, ...]]] = {}
     for name, value in launch.args:
         facts = [material.machine.tensors.get(leaf) for leaf in leaves(value)]
         told = {_type(fact.dtype) for fact in facts if fact is not None and fact.dims is not None}
         lines = material.bound(launch, name) if name in names and len(told) == 1 else ()
         if lines and "32 bits" not in told:
-            yield Decision(
-                axis="intermediate_dtype",
-                value=f"partial results in {told.pop()}",
-                pattern="type-of-the-buffer-of-partials",
-                lines=lines,
-                kind=AxisKind.DESIGN,
-                subject=name,
-            )
+            kept.setdefault(told.pop(), {})[name] = lines
+    for type_, arrays in kept.items():
+        yield Decision(
+            axis="intermediate_dtype",
+            value=f"partial results in {type_}",
+            pattern="type-of-the-buffer-of-partials",
+            lines=tuple(sorted({line for lines in arrays.values() for line in lines})),
+            kind=AxisKind.DESIGN,
+            subject=", ".join(arrays),
+        )
 
 
 def _type(dtype: Value) -> str:

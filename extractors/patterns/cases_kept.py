@@ -199,3 +199,19 @@ def fold(maps, rows, out, none, L: tl.constexpr, T: tl.constexpr):
 """
 )
 """A state that every step multiplies and adds to; as many steps as are listed."""
+
+BOTH_LAYOUTS = (
+    POINTER
+    + """
+@triton.jit
+def cast(x, out, turned, rows, cols, sx, by, T: tl.constexpr):
+    i = tl.program_id(0) * T + tl.arange(0, T)
+    j = tl.program_id(1) * T + tl.arange(0, T)
+    inside = (i[:, None] < rows) & (j[None, :] < cols)
+    v = tl.load(x + i[:, None] * sx + j[None, :], mask=inside) * tl.load(by)
+    tl.store(out + i[:, None] + j[None, :] * rows, v, mask=inside)
+    across = (j[:, None] < cols) & (i[None, :] < rows)
+    tl.store(turned + j[:, None] * rows + i[None, :], tl.trans(v), mask=across)
+"""
+)
+"""One tile that goes into two arrays: column by column, and turned."""

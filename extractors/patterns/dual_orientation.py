@@ -6,14 +6,18 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, vary
+from extractors.patterns.cases_kept import BOTH_LAYOUTS
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, FLASH_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import TURNS, Node
+from kb.analysis.scalings import ELEMENTWISE
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Decision
+from kb.ops import OpKind
 
+_STEPS = ELEMENTWISE | {OpKind.CLAMP, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.ABS, OpKind.NEG}
 _TWICE = vary(
     BACKWARD_KEYS,
     ("s = ct.mma(k, q.permute((1, 0)),", "q2 = ct.load(a, index=(bat, head, 0, m), shape=(1, 1, W, TM), order=(0, 1, 3, 2))\n"  # noqa: E501
@@ -24,7 +28,8 @@ _TWICE = vary(
 
 
 class DualOrientation(Pattern):
-    """The uses of a load in products are split into direct and turned ones."""
+    """The uses of a load in products are split into direct and turned ones; or it is stored as it
+    is and turned."""
 
     name = "dual-orientation-reuse-of-one-loaded-tile"
     axis = "load_reuse"
@@ -34,8 +39,10 @@ class DualOrientation(Pattern):
         Case(_TWICE, "load twice in two layouts"),
         Case(BACKWARD_KEYS_POINTER, "load once, use as X and X^T"),
         Case(BACKWARD_KEYS_THREADS, "load once, use as X and X^T"),
+        Case(BOTH_LAYOUTS, "load once, use as X and X^T"),
     )
     near_misses = (
+        NearMiss(vary(BOTH_LAYOUTS, ("tl.trans(v)", "v")), why="one layout, twice"),
         NearMiss(ATTENTION, why="every tile enters one product"),
         NearMiss(PRODUCT, why="every tile enters one product"),
         NearMiss(FLASH_POINTER, why="every tile enters one product"),
@@ -61,6 +68,8 @@ class DualOrientation(Pattern):
             for a in direct
             if any(not n.excludes(other) for n in direct[a] for other in turned.get(a, ()))
         ]
+        if not facts.contractions and (where := _stored_both_ways(facts)):
+            yield self.decide(facts, "load once, use as X and X^T", where)
         if both:
             where = [n for a in both for n in (*direct[a], *turned[a])]
             yield self.decide(facts, "load once, use as X and X^T", where)
@@ -71,6 +80,26 @@ class DualOrientation(Pattern):
             yield self.decide(
                 facts, "load twice in two layouts", [x.node for pair in twice for x in pair]
             )
+
+
+def _stored_both_ways(facts: Facts) -> list[Node | Access]:
+    """A loaded tile of two axes that goes, element by element, into one array as it lies and into
+    another one turned; with the turn."""
+    ways: dict[Access, dict[bool, list[Node | Access]]] = {}
+    for store in facts.stores if not facts.of_threads else ():
+        above = [*facts.graph.upstream(store.value, lambda n: n.op.kind not in _STEPS)]
+        turns = [n for n in above if n.op.kind in TURNS]
+        for node in above:
+            access = facts.access(node)
+            if access is not None and sum(e != "1" for e in facts.types.shape(access.value)) > 1:
+                way = ways.setdefault(access, {}).setdefault(len(turns) % 2 == 1, [])
+                way += [*turns, store]
+    return [
+        node
+        for access, found in ways.items()
+        if len(found) == 2
+        for node in (access, *found[False], *found[True])
+    ]
 
 
 def _blocks(access: Access) -> set[Atom]:

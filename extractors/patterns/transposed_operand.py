@@ -14,6 +14,7 @@ from extractors.patterns.cases import (
     TILE,
     vary,
 )
+from extractors.patterns.cases_kept import BOTH_LAYOUTS
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import COPY, TURN
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS, PRODUCT_THREADS
@@ -29,6 +30,7 @@ _STOPS = READS | CONTRACTIONS | REDUCTIONS | LOOPS
 _POINTERS = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION}
 _VIEWED = "transpose in the load view (order=)"
 ADDRESSED = "transposed by the addresses of the load"
+_PLACED = "transposed by the addresses of the store"
 _LOADED = "permute/transpose the loaded tile"
 _RESULT = "permute/transpose the computed tile"
 
@@ -100,6 +102,7 @@ class TransposedOperand(Pattern):
         Case(_PAGED, ADDRESSED),
         Case(_CHOSEN, ADDRESSED),
         Case(_SQUARED, _RESULT),
+        Case(BOTH_LAYOUTS, _PLACED),
         Case(vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(tl.trans(x * 2), y)")), _RESULT),
         Case(FLASH_STAGED, ADDRESSED),
         Case(_GATHERED, ADDRESSED),
@@ -113,6 +116,11 @@ class TransposedOperand(Pattern):
         Case(vary(BACKWARD_KEYS_THREADS, ("tq[i][threadIdx.x]", "to[i][threadIdx.x]")), _LOADED),
     )
     near_misses = (
+        NearMiss(
+            vary(BOTH_LAYOUTS, ("[:, None] * sx + j[None, :]", "[:, None] + j[None, :] * sx")),
+            why="loaded and stored column by column",
+            value=_PLACED,
+        ),
         NearMiss(
             PRODUCT,
             why="both operands are loaded as they lie",
@@ -226,8 +234,12 @@ class TransposedOperand(Pattern):
     def _stored(self, facts: Facts, found: dict[tuple[str, str | None], list[Where]]) -> None:
         """A kernel that only moves data and turns it on the way."""
         for store in facts.stores:
+            loads = [a for a in facts.feeding(store.value) if len(facts.types.shape(a.value)) > 1]
+            swapped = bool(loads) and not facts.of_threads and _swapped(facts, store)
+            if swapped and not any(_swapped(facts, a) for a in loads):
+                found.setdefault((_PLACED, store.array), []).extend((*loads, store))
             turn = facts.turned(store.value)
-            loads: list[Access] = facts.held_loads(store.value)
+            loads = facts.held_loads(store.value)
             if turn is not None and loads:
                 key = (_LOADED, loads[0].array)
                 found.setdefault(key, []).extend((*loads, turn, store))

@@ -147,7 +147,7 @@ def _mask(facts: Facts, node: Node) -> Mask | None:
     return None
 
 
-def _picked(facts: Facts, node: Node, compared: list[Node]) -> bool:
+def _picked(facts: Facts, node: Node, compared: tuple[Node, ...]) -> bool:
     """True where one element is chosen, or the diagonal, which is then summed up."""
     summed = {user.op.kind for user in facts.graph.users(node.result)} == {OpKind.REDUCE_SUM}
     return all(c.op.kind == OpKind.EQ and (summed or not between_lanes(facts, c)) for c in compared)

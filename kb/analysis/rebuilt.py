@@ -146,8 +146,8 @@ def _beside(facts: Facts, node: Node, wide: str) -> bool:
     pending = [node.result]
     for value in pending:
         for user in facts.graph.users(value):
-            if user.op.kind in CASTS:
-                pending.append(user.result)
+            if user.op.kind in CASTS or user.op.kind == OpKind.YIELD:
+                pending += [v for v in facts.graph.onward(user, value) if v not in pending]
             others = [v for v in user.op.inputs[:2] if v != value]
             if user.op.kind == OpKind.MUL and any(
                 a.index in rows for v in others for a in facts.feeding(v)
