@@ -40,6 +40,7 @@ def grid_lines(material: Material) -> tuple[Lines, ...]:
         grid = _grid(call) if call is not None else None
         if grid is not None:
             found |= {lines_of(grid), *origins.of(grid, callers=False)}
+            found |= {line for line in origins.functions(grid) if isinstance(grid, ast.Name)}
             found |= _handed(origins, grid, launch.sites)
     for search in material.searches:
         grid = _searched(origins, search, SEARCH_GRID)

@@ -47,8 +47,8 @@ def _passes(material: Material) -> list[Decision]:
             again = not any(_flows_back(backward, c) for c in _calls_at(backward, back))
             shared |= set() if again else ahead | back
             told |= dict.fromkeys(() if again else _told_apart(material, ahead, back))
-        else:
-            apart |= back
+        elif back:
+            apart |= {*back, *_saved(forward)}
     if shared:
         return [_pass(SHARED, shared, ", ".join(told) or None)]
     return [_pass(APART, {_head(material), *apart})] if apart else []
@@ -83,10 +83,17 @@ def _later(material: Material) -> Iterator[Decision]:
         back = routes.of([backward]) - routes.of([forward])
         ahead = ways(material, forward) if back and not routes.of([backward]) - back else set()
         if ahead:
-            found |= {_head(material), *ahead, *_heads(material.tree, back)}
+            found |= {_head(material), *ahead, *_heads(material.tree, back), *_saved(forward)}
             found |= set(_launched(material.tree, back))
     if found:
         yield _pass(LATER, found)
+
+
+def _saved(forward: ast.FunctionDef) -> Iterator[Lines]:
+    """Where a forward pass keeps what the backward pass starts from."""
+    for node in each(forward, ast.Call):
+        if _named(node) == "save_for_backward":
+            yield lines_of(node)
 
 
 def _heads(tree: ast.Module, kernels: frozenset[str]) -> Iterator[Lines]:

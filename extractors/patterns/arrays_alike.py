@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION_LSE, POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_kept import MIXED
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.jobs_by_block import parted_jobs
@@ -188,6 +189,7 @@ class ArraysAlike(Pattern):
         Case(_PAIR_POINTER, _COPIED),
         Case(_TWO_THREADS, _APART),
         Case(_LARGEST, _REDUCED),
+        Case(MIXED, _ALIKE),
     )
     near_misses = (
         NearMiss(
@@ -235,6 +237,7 @@ class ArraysAlike(Pattern):
             vary(_LARGEST, ("tl.max(tl.abs(tl.load(k + at)), axis=0)", "tl.max(tl.load(k + at))")),
             why="other operations",
         ),
+        NearMiss(vary(MIXED, ("tl.load(w + at)", "tl.load(v + at)")), why="of the same arrays"),
         NearMiss(ADD_POINTER, why="one output"),
         NearMiss(ADD_THREADS, why="one output"),
         NearMiss(SOFTMAX, why="one output"),
@@ -283,7 +286,7 @@ def alike(facts: Facts) -> tuple[list[Access], list[Access]] | None:
             if other != one and others == steps and taken - rest and rest - taken
             if taken & rest or sum(steps.values()) >= _MANY
         ]
-        if same and steps[OpKind.MUL]:
+        if same and (steps[OpKind.MUL] or steps[OpKind.FMA]):
             stores = [s for name in (one, *same) for s in outputs[name]]
             common = taken.intersection(*(ways[name][0] for name in same))
             shared = [a for s in stores for a in facts.feeding(s.value) if a.array in common]

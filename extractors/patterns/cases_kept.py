@@ -215,3 +215,31 @@ def cast(x, out, turned, rows, cols, sx, by, T: tl.constexpr):
 """
 )
 """One tile that goes into two arrays: column by column, and turned."""
+
+MIXED = (
+    POINTER
+    + """
+@triton.jit
+def mix(x, d, v, w, first, second, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    own = tl.program_id(0) * n + at
+    a = tl.load(x + own)
+    b = tl.load(d + own)
+    tl.store(first + own, tl.fma(b, tl.load(v + at), a))
+    tl.store(second + own, tl.fma(b, tl.load(w + at), a))
+"""
+)
+"""Two mixes of the same two rows, each by weights of its own."""
+
+RUNNING_BY_PRODUCT = (
+    POINTER
+    + """
+@triton.jit
+def running(x, out, n, T: tl.constexpr, W: tl.constexpr):
+    i = tl.arange(0, T)
+    at = i[:, None] * W + tl.arange(0, W)[None, :]
+    ones = tl.where(i[:, None] >= i[None, :], 1.0, 0.0)
+    tl.store(out + at, tl.dot(ones, tl.load(x + at).to(tl.float32)))
+"""
+)
+"""Running sums of columns by a product with a triangle of ones."""

@@ -16,11 +16,12 @@ from extractors.patterns.cases_merges import (
 )
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
+from extractors.patterns.cases_stages import TARGET
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.exponentials import Exponential, is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import recomputed
+from kb.analysis.idioms import is_wide, recomputed
 from kb.analysis.loops import Role
 from kb.analysis.merging import Merge, log_sums, merge_of
 from kb.evidence import Decision
@@ -53,6 +54,7 @@ class LogSumExpStatistic(Pattern):
     axis = "statistic_encoding"
     source = "Dao, FlashAttention-2 (2023), section 3.1: only the log-sum-exp is kept"
     matches = (
+        Case(TARGET, "natural LSE"),
         Case(ATTENTION_LSE, "base-2 LSE"),
         Case(vary(ATTENTION_LSE, ("ct.log2(", "ct.log(")), "natural LSE"),
         Case(_PAIR, "(m,l) pair"),
@@ -103,9 +105,10 @@ class LogSumExpStatistic(Pattern):
                 return
         rebuilt = recomputed(facts)
         for exponential in facts.exponentials:
-            if exponential.node in rebuilt and facts.contractions:
+            loads = facts.feeding(exponential.statistic) if exponential.node in rebuilt else []
+            saved = bool(loads) and not any(is_wide(facts, a.value) for a in loads)
+            if exponential.node in rebuilt and (facts.contractions or saved):
                 where = [exponential.difference, exponential.node]
-                loads = facts.feeding(exponential.statistic)
                 yield self.decide(facts, self._read(facts, exponential), [*where, *loads])
                 return
         merge = merge_of(facts)

@@ -13,7 +13,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import COMPARISONS, OpKind
 
 _ARGMAX = (
     POINTER
@@ -79,13 +79,27 @@ _REDUCED = vary(
     ("out + at, top, mask=at < n", "out, top"),
     ("places + at, where, mask=at < n", "places, where"),
 )
+_MERGED = (
+    POINTER
+    + """
+@triton.jit
+def add(out, places, top, place, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(out + at, mask=at < n)
+    i = tl.load(places + at, mask=at < n)
+    last = tl.load(top + tl.program_id(0))
+    j = tl.load(place + tl.program_id(0))
+    tl.store(out + at, tl.maximum(v, last), mask=at < n)
+    tl.store(places + at, tl.where(v >= last, i, j), mask=at < n)
+"""
+)
 _TOGETHER = "places carried beside their values"
 
 
 class ReductionPayload(Pattern):
     """An arg-reduction, the smallest index among those that equal the maximum, a value that goes
-    along with a key that is sorted, or places that are reduced or scanned together with the values
-    that lie there."""
+    along with a key that is sorted, or places that are reduced, scanned or merged together with the
+    values that lie there."""
 
     name = "vocabulary-argmax-tracking-with-lowest-index-tie-break"
     axis = "reduction_payload"
@@ -99,6 +113,7 @@ class ReductionPayload(Pattern):
         Case(SORT_THREADS, "carried as the value of a key-value sort"),
         Case(_PAIRS, _TOGETHER),
         Case(_REDUCED, _TOGETHER),
+        Case(_MERGED, "place chosen beside the larger value"),
     )
     near_misses = (
         NearMiss(
@@ -106,6 +121,7 @@ class ReductionPayload(Pattern):
             why="keys alone are sorted",
             value="carried as the value of a key-value sort",
         ),
+        NearMiss(vary(_MERGED, ("v >= last, i, j", "i >= j, i, j")), why="places are compared"),
         NearMiss(vary(_PAIRS, ("(v, at)", "(v, tl.exp(v))")), why="two numbers of every element"),
         NearMiss(SOFTMAX, why="only the maximum's value is used"),
         NearMiss(SOFTMAX_POINTER, why="only the maximum's value is used"),
@@ -129,6 +145,8 @@ class ReductionPayload(Pattern):
         ]
         if together:
             yield self.decide(facts, _TOGETHER, together)
+        if kept := self._beside_extremes(facts):
+            yield self.decide(facts, "place chosen beside the larger value", kept)
         for node in facts.graph.of(OpKind.REDUCE_MIN):
             chosen = facts.graph.producer(facts.graph.through(node.op.inputs[0], VIEWS | CASTS))
             if chosen is None or chosen.op.kind != OpKind.SELECT:
@@ -153,3 +171,25 @@ class ReductionPayload(Pattern):
         ends = [n.result for n in facts.graph.ends(value, VIEWS | CASTS)]
         found = [facts.values.expr(v) for v in ends if not facts.feeding(v)]
         return any(e.atoms() and e.has(AtomKind.LANE) for e in found)
+
+    def _beside_extremes(self, facts: Facts) -> list[Node]:
+        """The larger of two values, and by a comparison of the two one of two whole numbers that
+        were loaded beside them, both stored."""
+        extremes = [
+            n
+            for n in facts.graph.of(OpKind.MAXIMUM, OpKind.MINIMUM)
+            if not facts.of_threads and facts.stored_in(n.result)
+        ]
+        found: list[Node] = []
+        for choice in facts.graph.of(OpKind.SELECT) if extremes else ():
+            test = facts.graph.producer(facts.graph.core(choice.op.operand("condition")))
+            sides = [facts.held_loads(v) for v in choice.op.inputs[1:]]
+            if test is None or test.op.kind not in COMPARISONS or not all(sides):
+                continue
+            compared = {facts.graph.core(v) for v in test.op.inputs[:2]}
+            apart = not compared & {facts.graph.core(v) for v in choice.op.inputs[1:]}
+            for top in extremes:
+                same = {facts.graph.core(v) for v in top.op.inputs[:2]} == compared
+                if same and apart and facts.stored_in(choice.result):
+                    found += [top, test, choice]
+        return found

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_kept import RUNNING_BY_PRODUCT
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.carried_sums import leads
+from kb.analysis.diagonals import triangle_products
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
@@ -93,6 +95,7 @@ class Scans(Pattern):
     axis = "reduction_scheme"
     source = "Merrill and Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back (2016)"
     matches = (
+        Case(RUNNING_BY_PRODUCT, "scan of a resident tile"),
         Case(SCAN_TILE, "scan of a resident tile"),
         Case(SCAN_POINTER, "scan of a resident tile"),
         Case(_CARRIED, "scan tile by tile with a carried total"),
@@ -135,6 +138,8 @@ class Scans(Pattern):
             added = self._carried(facts, node)
             value = "scan tile by tile with a carried total" if added else "scan of a resident tile"
             found.setdefault(value, []).extend((node, *added))
+        if running := triangle_products(facts):
+            found.setdefault("scan of a resident tile", []).extend(dict.fromkeys(running))
         for node in facts.graph.of(OpKind.SORT):
             found.setdefault("sort of a resident tile", []).append(node)
         for loop in facts.rolled_loops:

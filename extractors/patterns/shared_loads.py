@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.arrays_alike import ROTATED, ROTATED_TILE, UNDER_BRANCHES, alike
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_kept import MIXED
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import DELTA
 from extractors.patterns.cases_threads import TURNED_THREADS
@@ -147,6 +148,7 @@ class SharedLoads(Pattern):
         Case(ROTATED, _ALIKE),
         Case(ROTATED_TILE, _ALIKE),
         Case(UNDER_BRANCHES, _ALIKE),
+        Case(MIXED, _ALIKE),
     )
     near_misses = (
         NearMiss(

@@ -1,4 +1,4 @@
-"""A weighted sum of few rows taken by the matrix unit."""
+"""A weighted sum of few rows, or running sums, taken by the matrix unit."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_kept import RUNNING_BY_PRODUCT
 from extractors.patterns.cases_merges import MERGE, MERGE_POINTER
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from kb.analysis.diagonals import triangle_products
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 
@@ -29,8 +31,12 @@ _BY_PRODUCT_POINTER = vary(
 )
 
 
+_TRIANGLE = "running sums as a product with a triangle of ones"
+
+
 class SmallContraction(Pattern):
-    """A matrix product whose left or right operand is a single row or column."""
+    """A matrix product whose left or right operand is a single row or column, or ones on one side
+    of the diagonal."""
 
     name = "mma-used-for-a-small-contraction"
     axis = "reduction_engine"
@@ -38,8 +44,13 @@ class SmallContraction(Pattern):
     matches = (
         Case(_BY_PRODUCT, "mma with M=1"),
         Case(_BY_PRODUCT_POINTER, "mma with M=1"),
+        Case(RUNNING_BY_PRODUCT, _TRIANGLE),
     )
     near_misses = (
+        NearMiss(
+            vary(RUNNING_BY_PRODUCT, (">= i[None, :], 1.0", ">= i[None, :], 0.5")),
+            why="no ones: a decay",
+        ),
         NearMiss(MERGE, why="the sum is taken elementwise"),
         NearMiss(PRODUCT, why="both operands are tiles"),
         NearMiss(ATTENTION, why="both operands are tiles"),
@@ -56,3 +67,5 @@ class SmallContraction(Pattern):
                 thin.append(product)
         if thin:
             yield self.decide(facts, "mma with M=1", thin)
+        if running := triangle_products(facts):
+            yield self.decide(facts, _TRIANGLE, dict.fromkeys(running))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
-from kb.analysis.idioms import LARGE, comparisons, masks, sides
+from kb.analysis.idioms import LARGE, between_lanes, comparisons, masks, sides
 from kb.analysis.symbolic import AtomKind, sub
 from kb.ops import OpKind
 
@@ -71,3 +71,26 @@ def _diagonal(facts: Facts, test: Node) -> bool:
     places = {a for factors, _ in apart.terms for a in factors if a.kind in _PLACES}
     whole = all(any(a.kind in _PLACES for a in f) for f, _ in apart.terms if f)
     return whole and len(places) > 1 and right.has(*_PLACES) and left.has(*_PLACES)
+
+
+def triangle_products(facts: Facts) -> list[Node]:
+    """Products of a loaded tile with ones on one side of the diagonal, with what makes those: sums
+    up to every row, or down from it."""
+    found: list[Node] = []
+    for product in facts.contractions:
+        operands = [product.op.operand(role) or "" for role in ("lhs", "rhs")]
+        for one, other in (operands, operands[::-1]):
+            made = _triangle(facts, facts.graph.producer(facts.graph.core(one)))
+            if made and facts.feeding(other):
+                found += [*made, product]
+    return found
+
+
+def _triangle(facts: Facts, ones: Node | None) -> list[Node]:
+    """A choice of one on one side of the diagonal and zero on the other, with its comparisons."""
+    if ones is None or ones.op.kind != OpKind.SELECT:
+        return []
+    tests = comparisons(facts, ones.op.operand("condition"))
+    numbers = {facts.number(v) for v in ones.op.inputs[1:]}
+    sided = any(t.op.kind in _ORDERED and between_lanes(facts, t) for t in tests)
+    return [*tests, ones] if sided and numbers == {0, 1} else []
