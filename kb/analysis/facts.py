@@ -364,8 +364,9 @@ class Facts:
         return [(loop, c.result) for loop in self.loops for c in loop.of(Role.ACCUMULATOR)]
 
     def declared(self, *names: str) -> list[Lines]:
-        """Lines of the kernel's file that declare parameters of the given names, in the kernel and
-        in the helpers that they are handed to under the same name."""
+        """Lines of the kernel's file that declare parameters of the given names, or of which they
+        are parts, in the kernel and in the helpers that they are handed to under the same name."""
+        names = tuple(name.partition(".")[0] for name in names)
         home = self.kernel.entry.span.path
         return [
             p.span.lines

@@ -4,8 +4,8 @@ without loops does stands at its call, too.
 
 Branches whose condition is a literal after binding (a helper called with a stage number) are
 taken, what a helper returns side by side is what the names at the call stand for, and a
-compile-time loop over the parts of a group is written out. A helper that leaves from inside a loop
-keeps its call.
+compile-time loop over the parts of a group, or of what is asserted to have as many, is written
+out. A helper that leaves from inside a loop keeps its call.
 """
 
 from __future__ import annotations
@@ -51,6 +51,9 @@ class _Inliner:
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     lengths: dict[str, int] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)
+    measured: dict[str, str] = field(default_factory=dict)
+    sized: dict[str, int] = field(default_factory=dict)
+    alike: dict[str, tuple[str, ...]] = field(default_factory=dict)
     home: str = ""
     site: Span | None = None
     called: int = 0
@@ -95,13 +98,25 @@ class _Inliner:
             self.constants[copied.result] = known
         if op.kind == OpKind.TUPLE:
             self.groups[copied.result] = copied.inputs
-        elif op.kind == OpKind.BUILTIN and op.attribute("spelling") == "len":
-            if copied.inputs and copied.inputs[0] in self.groups:
-                self.lengths[copied.result] = len(self.groups[copied.inputs[0]])
+            self.sized[copied.result] = len(copied.inputs)
+        elif op.kind == OpKind.BUILTIN and op.attribute("spelling") == "len" and copied.inputs:
+            self.measured[copied.result] = copied.inputs[0]
+            if copied.inputs[0] in self.sized:
+                self.lengths[copied.result] = self.sized[copied.inputs[0]]
+        elif op.kind == OpKind.EQ and all(v in self.measured for v in copied.inputs):
+            self.alike[copied.result] = tuple(self.measured[v] for v in copied.inputs)
+        elif op.kind == OpKind.STATIC_ASSERT:
+            self._asserted(copied.operand("condition") or "")
         elif op.kind == OpKind.STATIC_RANGE and len(copied.inputs) == 1:
             if copied.inputs[0] in self.lengths:
                 self.counted[copied.result] = self.lengths[copied.inputs[0]]
         return copied
+
+    def _asserted(self, condition: str) -> None:
+        """What is asserted to have as many parts as a group has so many."""
+        groups = self.alike.get(condition, ())
+        for count in [self.sized[group] for group in groups if group in self.sized]:
+            self.sized |= {group: self.sized.get(group, count) for group in groups}
 
     def _placed(self, span: Span) -> Span:
         """The span of an operation, with the line that calls the helper in which it stands."""

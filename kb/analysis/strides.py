@@ -93,7 +93,9 @@ def placed_with(facts: Facts, names: set[str]) -> list[Node]:
         node
         for node in facts.threads.of(OpKind.MUL)
         if any(
-            below in names or field_of(facts.threads, below) in names
+            below in names
+            or field_of(facts.threads, below) in names
+            or _part(facts, below) in names
             for below in (facts.threads.through(v, through) for v in node.op.inputs)
         )
     ]
@@ -181,6 +183,12 @@ def _operands(facts: Facts, made: Node | None, role: str) -> tuple[Expr, ...]:
     """The shape or the strides of a block of pointers."""
     given = made.op.operand(role) if made is not None else None
     return tuple(facts.values.expr(item) for item in facts.values.items(given))
+
+
+def _part(facts: Facts, value: str | None) -> str | None:
+    """The part of a group of parameters that a value is, as `strides.1`."""
+    atom = facts.values.expr(value).atom
+    return atom.value if atom is not None and atom.kind is AtomKind.PARAMETER else None
 
 
 def _named(atoms: Iterable[Atom]) -> set[str]:

@@ -361,6 +361,9 @@ class Values:
             return self.expr(self.tuples[source][index])
         if self.graph.kind_of(source) == OpKind.SHAPE:
             return self._extent(source, index)
+        if source in self.graph.function.parameter_names:
+            part = f"{source}.{index}"
+            return s.of(Atom(part, AtomKind.PARAMETER, value=part))
         return None
 
 

@@ -102,6 +102,27 @@ def test_a_loop_over_the_parts_of_a_group_is_written_out(
     assert place is None or str(found.stores[0].index[0]) == place
 
 
+@pytest.mark.parametrize(
+    ("asserted", "loops"),
+    [
+        pytest.param("tl.static_assert(len(a) == len(b))", 0, id="as many parts"),
+        pytest.param("tl.static_assert(len(b) > 1)", 1, id="how many is not said"),
+    ],
+)
+def test_a_group_that_is_handed_in_has_as_many_parts_as_is_asserted(
+    asserted: str, loops: int
+) -> None:
+    found = pointer(
+        "x, steps: tl.constexpr",
+        "tl.store(x + offset((tl.program_id(0), tl.program_id(1)), steps), 0)",
+        helpers=f"@triton.jit\ndef offset(a, b):\n    {asserted}\n    at = 0\n"
+        "    for i in tl.static_range(len(b)):\n        at += a[i] * b[i]\n    return at\n",
+    )
+    assert len(found.graph.of(OpKind.FOR)) == loops
+    if not loops:
+        assert str(found.stores[0].index[0]) == "block(0) * steps.0 + block(1) * steps.1"
+
+
 def test_values_stay_unique() -> None:
     found = tile(
         "x", "a = twice(ct.bid(0))", "b = twice(a)", "ct.store(x, index=(0,), tile=b)",
