@@ -1,4 +1,4 @@
-"""Branches of a program on flags that the host computes."""
+"""What the host computes, with where the program asks for it or counts up to it."""
 
 from __future__ import annotations
 
@@ -56,3 +56,12 @@ def with_rules(decisions: Iterable[Decision], material: Material | None) -> Iter
 def _asked(facts: Facts, condition: str) -> set[str]:
     """What a condition is put together from."""
     return {condition, *(v for n in facts.graph.upstream(condition) for v in n.op.inputs)}
+
+
+def along_lanes(decision: Decision, facts: Facts) -> Decision:
+    """An extent that is rounded up, with the positions that are counted up to it."""
+    if decision.axis != "tile_padding" or not decision.subject:
+        return decision
+    counted = [n for n in facts.graph.of(OpKind.ARANGE) if n.op.operand("size") == decision.subject]
+    lines = {*decision.lines, *facts.spans(*counted)}
+    return replace(decision, lines=tuple(sorted(lines)))

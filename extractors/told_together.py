@@ -21,7 +21,7 @@ from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, gradient_alone, loss_beside, with_saved
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
-from extractors.told_flags import FLAGGED, with_branches, with_rules
+from extractors.told_flags import FLAGGED, along_lanes, with_branches, with_rules
 from extractors.told_optional import asked_for, told_once
 from extractors.told_splits import counted, of_workers
 from extractors.told_strides import CONTIGUOUS, in_any_order, laid_out
@@ -100,7 +100,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     if any(d.axis == TILES and d.subject not in extents for d in facts.decisions):
         extents |= _held_by_threads(detection)
     rules = [
-        d
+        along_lanes(d, detection.facts)
         for d in facts.decisions
         if d.axis in RULED
         and (d.axis != TILES or not d.subject or d.subject in extents)

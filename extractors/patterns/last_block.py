@@ -64,20 +64,23 @@ _BESIDE_POINTER = vary(
     ("tl.sum(tl.load(parts + tl.arange(0, B)), axis=0)", "tl.load(done + 1)"),
 )
 """Sums beside the counter, in one array."""
+_ADDED = "partial buffer, the last block adds up"
+_FINISHED = "atomics, the last block finishes"
 
 
 class LastBlock(Pattern):
     """What a counter held before this block added to it, or holds now, is compared with the number
-    of blocks, and partial results are loaded where that was all but one."""
+    of blocks, and partial results, or sums of all blocks, are loaded where that was all but
+    one."""
 
     name = "last-block-adds-up-the-partials"
     axis = "cross_cta_reduction"
     source = "NVIDIA, CUDA C++ Programming Guide, memory fence functions: sum of an array"
     matches = (
-        Case(_LAST, "partial buffer, the last block adds up"),
-        Case(_LAST_POINTER, "partial buffer, the last block adds up"),
-        Case(_LOADED_POINTER, "partial buffer, the last block adds up"),
-        Case(_BESIDE_POINTER, "partial buffer, the last block adds up"),
+        Case(_LAST, _ADDED),
+        Case(_LAST_POINTER, _ADDED),
+        Case(_LOADED_POINTER, _ADDED),
+        Case(_BESIDE_POINTER, _FINISHED),
     )
     near_misses = (
         NearMiss(
@@ -118,7 +121,16 @@ class LastBlock(Pattern):
             if counted and self._loads(facts, node, counted):
                 where += [*counted, node]
         if where:
-            yield self.decide(facts, "partial buffer, the last block adds up", where)
+            sums = self._sums(facts, where)
+            yield self.decide(facts, _FINISHED if sums else _ADDED, [*where, *sums])
+
+    def _sums(self, facts: Facts, counted: list[Node]) -> list[Access]:
+        """Sums that all blocks add to, where the last block loads nothing else but them."""
+        added = [a for a in facts.stores if a.is_atomic and a.node not in counted]
+        last = [a for a in facts.loads if by_last(facts, a)]
+        places = {(a.array, a.index) for a in added}
+        own = bool(last) and all((a.array, a.index) in places for a in last)
+        return [a for a in added if own and any(a.array == b.array for b in last)]
 
     def _loads(self, facts: Facts, test: Node, counted: list[Node]) -> bool:
         """Whether a branch on the comparison, perhaps handed on, loads: not what counts blocks."""

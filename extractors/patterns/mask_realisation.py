@@ -59,9 +59,20 @@ _WEIGHED = vary(
         "lse * tl.load(w + own, mask=counts, other=0.0)",
     ),
 )
-
-
+_PICKED = (
+    POINTER
+    + """
+@triton.jit
+def loss(x, label, out, n, width, left_out, T: tl.constexpr):
+    row = tl.program_id(0) * T + tl.arange(0, T)
+    own = tl.load(label + row, mask=row < n, other=0)
+    counts = (own != left_out) & (row < n)
+    v = tl.load(x + row * width + own, mask=counts, other=0.0)
+    tl.store(out + row, v * -1.0, mask=row < n)
+"""
+)
 _MARKED = "marked items zeroed at the end"
+_UNREAD = "marked items read as zero"
 _POWERS = (OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2)
 _COMPUTED = REDUCTIONS | frozenset(_POWERS)
 
@@ -69,7 +80,7 @@ _COMPUTED = REDUCTIONS | frozenset(_POWERS)
 class MaskRealisation(Pattern):
     """A select under a positional mask, added to scores, put in their place, or zeroing
     probabilities; or a result that a loaded number, where it is the one that marks items to be
-    left out, takes away."""
+    left out, takes away, or whose elements are not read."""
 
     name = "mask-realisation"
     axis = "mask_application"
@@ -102,8 +113,10 @@ class MaskRealisation(Pattern):
         Case(FLASH_THREADS, "select -inf before max"),
         Case(_IGNORED, _MARKED),
         Case(_WEIGHED, _MARKED),
+        Case(_PICKED, _UNREAD),
     )
     near_misses = (
+        NearMiss(vary(_PICKED, ("own != left_out", "own >= 0")), why="no number marks items"),
         NearMiss(
             vary(_IGNORED, ("own != left_out", "own != row")),
             why="no number is given that marks items",
@@ -168,6 +181,8 @@ class MaskRealisation(Pattern):
         marked = _marked(facts)
         if marked:
             yield self.decide(facts, _MARKED, marked)
+        elif unread := _unread(facts):
+            yield self.decide(facts, _UNREAD, unread)
         elif padded:
             yield self.decide(facts, "padding -inf before max", padded)
         for mask in seen:
@@ -199,6 +214,20 @@ def _marked(facts: Facts) -> list[Node]:
         computed = [v for v in node.op.inputs if facts.graph.roots(v, *_POWERS)]
         if on and computed and facts.stored_in(node.result):
             found += [*on, node]
+    return list(dict.fromkeys(found))
+
+
+def _unread(facts: Facts) -> list[Node]:
+    """Comparisons of loaded whole numbers with one that is handed in, and loads that read zero
+    where they fail, on the way to what is stored."""
+    if facts.contractions or facts.of_threads:
+        return []
+    tests = [n for n in facts.graph.of(OpKind.EQ, OpKind.NE) if _with_mark(facts, n)]
+    found: list[Node] = []
+    for access in facts.loads if tests else ():
+        on = [t for t in tests if access.mask is not None and _takes(facts, access.mask, t)]
+        if on and access.padding == "zero" and facts.stored_in(access.value):
+            found += [*on, access.node]
     return list(dict.fromkeys(found))
 
 
