@@ -219,7 +219,8 @@ def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
     for position, (name, constant) in enumerate(material.signature.params):
         value = None if constant else origins.argument(call, name, position, material.row(launch))
         for made in origins.statements(value) if isinstance(value, ast.Name) else []:
-            after = getattr(made, "lineno", 0) > launch.lines[1]
+            beside = origins.owner(made) is origins.owner(call)
+            after = beside and getattr(made, "lineno", 0) > launch.lines[1]
             if isinstance(made, ast.Assign) and _reshapes(made.value) and not after:
                 found.setdefault(lines_of(made), name)
     if found:

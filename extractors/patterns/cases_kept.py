@@ -243,3 +243,16 @@ def running(x, out, n, T: tl.constexpr, W: tl.constexpr):
 """
 )
 """Running sums of columns by a product with a triangle of ones."""
+
+SCALED_BETWEEN = (
+    POINTER
+    + """
+@triton.jit
+def values(q, k, do, gv, rate, W: tl.constexpr, T: tl.constexpr):
+    at = tl.arange(0, T)[:, None] * W + tl.arange(0, W)[None, :]
+    s = tl.dot(tl.load(k + at), tl.trans(tl.load(q + at)))
+    s = s * rate
+    tl.store(gv + at, tl.dot(s.to(tl.float16), tl.load(do + at)))
+"""
+)
+"""A product of two loaded tiles that is scaled and enters another one."""

@@ -14,6 +14,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_kept import SCALED_BETWEEN
 from extractors.patterns.cases_pointer import (
     BACKWARD_KEYS_POINTER,
     STATE_STEP_POINTER,
@@ -32,6 +33,7 @@ from kb.analysis.scalings import (
     elementwise,
     produced,
     scalar,
+    scaled_between,
     scaled_last,
     scaled_rounds,
     scales,
@@ -107,9 +109,12 @@ _SOME_MORE = vary(
 )
 
 
+_BETWEEN = "scale S between its products"
+
+
 class ScalePlacement(Pattern):
-    """The scalar that multiplies scores is found on the operand, before the maximum, or on both
-    sides of it."""
+    """The scalar that multiplies scores is found on the operand, before the maximum, on both sides
+    of it, or between two products without a softmax."""
 
     name = "scale-applied-after-the-max-reduce"
     axis = "scale_placement"
@@ -156,6 +161,7 @@ class ScalePlacement(Pattern):
         Case(vary(STATE_STEP_POINTER, ("s * v[None, :]", "s * (v[None, :] * s)")), "pre-scale Q"),
         Case(_GATED, "scale once in the epilogue"),
         Case(STATE_STEPS_POINTER, "pre-scale Q"),
+        Case(SCALED_BETWEEN, _BETWEEN),
         Case(_PARTIAL, "scale every partial product"),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale folded into (s*scale - m) FMA"),
@@ -164,6 +170,7 @@ class ScalePlacement(Pattern):
         Case(vary(ATTENTION_POINTER, ("* rate\n", "* tl.load(rate)\n")), "scale S before max"),
     )
     near_misses = (
+        NearMiss(vary(SCALED_BETWEEN, ("s * rate", "s")), why="not scaled", value=_BETWEEN),
         NearMiss(
             vary(_WARM_THREADS, ("rates[row]", "rates[row * n + at]")),
             why="every element has a factor of its own",
@@ -348,6 +355,8 @@ class ScalePlacement(Pattern):
         ]
         if found:
             yield self.decide(facts, "pre-scale Q", dict.fromkeys(found))
+        if between := scaled_between(facts):
+            yield self.decide(facts, _BETWEEN, between)
 
     def _backward(self, facts: Facts) -> Iterable[Decision]:
         """A gradient accumulator is multiplied by a scalar after its loop, or scores that are

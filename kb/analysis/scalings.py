@@ -109,3 +109,24 @@ def _by_argument(facts: Facts, node: Node) -> bool:
         and sum(e != "1" for e in facts.types.shape(n.result)) > 1
         for n in made
     )
+
+
+def scaled_between(facts: Facts) -> list[Node]:
+    """Matrix products, or sums of them, times a number that is handed in, on their way into another
+    one."""
+    operands = [p.op.operand(role) or "" for p in facts.contractions for role in ("lhs", "rhs")]
+    names = facts.graph.function.parameter_names
+    inside = {n for v in operands for n in elementwise(facts, v) if n.op.kind == OpKind.MUL}
+    found = []
+    for node in sorted(inside, key=lambda n: n.index):
+        rate = facts.graph.core(scaling(facts, node))
+        made = [facts.graph.producer(facts.graph.core(v)) for v in node.op.inputs[:2]]
+        whole = any(n is not None and _product(facts, n) for n in made)
+        found += [node] if whole and rate in names else []
+    return found
+
+
+def _product(facts: Facts, node: Node) -> bool:
+    """A matrix product, or a loop that adds up some."""
+    summed = node.op.kind == OpKind.FOR and bool(facts.graph.roots(node.result, *CONTRACTIONS))
+    return summed or node.op.kind in CONTRACTIONS
