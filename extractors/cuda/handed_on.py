@@ -27,7 +27,7 @@ def handed_on(
     function leads to both, and the first of the two kernels writes through them."""
     by_name = {one.name: one for one in definitions}
     found: dict[tuple[str, str], set[Lines]] = {}
-    asked = {id(site): _Asked.of(site) for site in (*mine, *every)}
+    asked = {id(site): _Stands.of(site) for site in (*mine, *every)}
     kept: _Kept = {}
     for site in mine:
         for other in every:
@@ -91,7 +91,7 @@ def _order(site: LaunchSite) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Stands:
     """What a launch stands under: its conditions, their opposites, and what is compared for
     equality with what."""
 
@@ -100,7 +100,7 @@ class _Asked:
     equals: Mapping[str, set[str]]
 
     @classmethod
-    def of(cls, site: LaunchSite) -> _Asked:
+    def of(cls, site: LaunchSite) -> _Stands:
         equals: dict[str, set[str]] = {}
         for guard in site.guards:
             asked, equal, value = guard.rpartition(" == ")
@@ -109,7 +109,7 @@ class _Asked:
         opposites = frozenset(f"not ({guard})" for guard in site.guards)
         return cls(frozenset(site.guards), opposites, equals)
 
-    def excludes(self, other: _Asked) -> bool:
+    def excludes(self, other: _Stands) -> bool:
         """Whether two launches stand on two sides of a branch, or under two cases of a switch."""
         if self.opposites & other.conditions or other.opposites & self.conditions:
             return True

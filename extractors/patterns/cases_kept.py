@@ -256,3 +256,15 @@ def values(q, k, do, gv, rate, W: tl.constexpr, T: tl.constexpr):
 """
 )
 """A product of two loaded tiles that is scaled and enters another one."""
+
+GROUPS_THREADS = """__global__ void groups(const float* x, float* out, float* scales, int count) {
+    for (int g = blockIdx.x * blockDim.y + threadIdx.y; g < count; g += gridDim.x * blockDim.y) {
+        float v = x[g * 32 + threadIdx.x];
+        float top = fabsf(v);
+        for (int s = 16; s > 0; s >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, s));
+        if (threadIdx.x == 0) scales[g] = top / 448.f;
+        out[g * 32 + threadIdx.x] = v / top;
+    }
+}
+"""
+"""Groups of a warp's width, each scaled by its own largest element."""

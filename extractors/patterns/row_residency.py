@@ -13,6 +13,7 @@ from extractors.patterns.cases_kept import (
     BALANCED_TILE,
     GROUPS_IN_ROUNDS,
     GROUPS_POINTER,
+    GROUPS_THREADS,
     GROUPS_TILE,
     LEFT,
     OWN_PART,
@@ -140,16 +141,6 @@ def total(x, out, n, T: tl.constexpr):
     tl.store(out + row, acc)
 """
 )
-_GROUPS = """__global__ void groups(const float* x, float* out, float* scales, int count) {
-    for (int g = blockIdx.x * blockDim.y + threadIdx.y; g < count; g += gridDim.x * blockDim.y) {
-        float v = x[g * 32 + threadIdx.x];
-        float top = fabsf(v);
-        for (int s = 16; s > 0; s >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, s));
-        if (threadIdx.x == 0) scales[g] = top / 448.f;
-        out[g * 32 + threadIdx.x] = v / top;
-    }
-}
-"""
 
 
 class RowResidency(Pattern):
@@ -187,7 +178,7 @@ class RowResidency(Pattern):
         Case(_STAGED, "row staged in shared memory"),
         Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
         Case(BACKWARD_REGISTERS_THREADS, _REGISTERS),
-        Case(_GROUPS, _REGISTERS),
+        Case(GROUPS_THREADS, _REGISTERS),
         Case(LEFT, _REGISTERS),
         Case(OWN_ROW_THREADS, _REGISTERS),
         Case(GROUPS_POINTER, _REGISTERS),

@@ -166,8 +166,7 @@ def updates(graph: Graph, argument: str, next_: str) -> list[Node]:
     for current in pending:
         if current not in led:
             continue
-        node = graph.producer(current)
-        if node is not None:
+        if (node := graph.producer(current)) is not None:
             found[node] = None
         for feed in graph.feeds(current):
             if feed not in seen:
