@@ -133,7 +133,7 @@ def _both(
             continue
         written, taken = (parameter, given[text]) if later else (given[text], parameter)
         if parameter.type.pointers and given[text].type.pointers:
-            if _written(first, written):
+            if not written.type.const and _once(kept, _written, first, written.name):
                 yield parameter.name
         elif not (parameter.type.pointers or given[text].type.pointers):
             left = _once(kept, _left, first, written.name)
@@ -188,21 +188,19 @@ def _left(definition: n.Definition, name: str) -> list[str]:
     return list(found)
 
 
-def _written(definition: n.Definition, parameter: n.Variable) -> bool:
-    """Whether a kernel writes through a pointer: what is assigned lies behind it, or a function is
+def _written(definition: n.Definition, name: str) -> list[str]:
+    """The pointer, if a kernel writes through it: what is assigned lies behind it, or a function is
     given it that may."""
-    if parameter.type.const:
-        return False
-    names = {parameter.name}
+    names = {name}
     for one in n.inside(definition.body):
         if isinstance(one, n.Variable) and one.type.pointers and one.value is not None:
             names |= {one.name} if _mentions(one.value, names) else set()
         target = one.target if isinstance(one, n.Assign) else None
         if target is not None and _behind(target) and _mentions(target, names):
-            return True
+            return [name]
         if isinstance(one, n.Call) and any(_points(a, names) for a in one.arguments):
-            return True
-    return False
+            return [name]
+    return []
 
 
 def _behind(target: n.Expr) -> bool:
