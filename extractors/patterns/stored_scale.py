@@ -218,21 +218,24 @@ class StoredScale(Pattern):
             kept = [s for s in facts.stores if _is_largest(facts, s, largest)]
             if kept:
                 yield self.decide(facts, "largest element stored", [*largest, *kept])
-        unpacked = [n for n in facts.graph.of(OpKind.MUL) if self._unpacks(facts, n)]
+        steps = facts.graph.of(OpKind.MUL)
+        unpacked = [n for step in steps for n in self._unpacks(facts, step)]
         if unpacked:
             yield self.decide(facts, "loaded scale times unpacked bits", unpacked)
 
-    def _unpacks(self, facts: Facts, node: Node) -> bool:
-        """Bits of loaded words times a loaded number that no bits were taken of."""
+    def _unpacks(self, facts: Facts, node: Node) -> list[Node | Access]:
+        """Bits of loaded words times a loaded number that no bits were taken of, and the loads of
+        that number where several elements share it."""
         for bits, scale in (node.op.inputs[:2], node.op.inputs[1::-1]):
             if not self._bits(facts, bits) or self._bits(facts, scale):
                 continue
             loads = facts.feeding(scale)
             words = {a.array for a in facts.feeding(bits)}
             apart = loads and not {a.array for a in loads} & words
-            if apart and (node.loop is None or any(map(_grouped, loads))):
-                return True
-        return False
+            shared = [a for a in loads if _grouped(a)]
+            if apart and (node.loop is None or shared):
+                return [node, *shared]
+        return []
 
     def _bits(self, facts: Facts, value: str) -> bool:
         """Whether bits are taken of loaded words; truth values have none to take."""
