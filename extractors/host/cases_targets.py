@@ -1,12 +1,15 @@
 """Cases and near misses of what a host decides by the target: refusals, tables, definitions; and of
-decorators that mark kernels."""
+decorators that mark kernels, and launches whose values nothing searches."""
 
 from __future__ import annotations
 
 from extractors.host.samples import (
+    COMPUTED,
     HEAD,
     ROWS_POINTER,
     ROWS_TILE,
+    SEARCH_POINTER,
+    SEARCH_TILE,
     HostCase,
     HostMiss,
     pointer,
@@ -46,6 +49,7 @@ _UNITS = HEAD + (
     "    if count < 8:\n        raise ValueError('too small')\n"
 )
 
+_BY_HAND = "launch-values-written-by-hand"
 _MARKED = "kernel-marked-by-a-decorator"
 _MARK = "def early(one):\n    one.note = 'may change'\n    return one\n\n@early\n"
 _WRAP = "def early(one):\n    return Wrapped(one)\n\n@early\n"
@@ -58,8 +62,19 @@ CASES = (
     HostCase(_TARGETS, pointer(_TABLE, _ARGS), "if capability"),
     HostCase(_TARGETS, pointer(_ENTRY, _ARGS), "if capability"),
     HostCase(_TARGETS, _DEFINED, "if capability"),
+    HostCase(_BY_HAND, tile(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
+    HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
 )
 MISSES = (
+    HostMiss(_BY_HAND, tile(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes the tile"),
+    HostMiss(_BY_HAND, pointer(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes it"),
+    HostMiss(_BY_HAND, SEARCH_TILE, "a search finds the tile"),
+    HostMiss(_BY_HAND, SEARCH_POINTER, "a search finds the tile"),
+    HostMiss(
+        _BY_HAND,
+        pointer(HEAD, "x, w, out, 1024, True, size_of(x)"),
+        "what an unknown function gives is not known",
+    ),
     HostMiss(_MARKED, ROWS_TILE, "the mark of the compiler alone"),
     HostMiss(
         _MARKED,

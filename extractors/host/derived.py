@@ -102,22 +102,26 @@ def hint_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
 
 
 def closed_form(material: Material) -> Iterator[Decision]:
-    """Sizes and warps that a rule computes from the problem, where nothing is searched."""
+    """Where nothing is searched: sizes and warps that a rule computes from the problem; else those
+    that are written at the launch, or handed through by a caller, when all of them are known."""
     if material.searches:
         return
     found: set[Lines] = set()
+    known = True
     constexprs = {name for name, flag in material.signature.params if flag}
     for launch in material.launches:
         rows = [*((n, v) for n, v in launch.args if n in constexprs), *launch.kernel.hints]
         for name, value in rows:
             if by_rule(value) or by_attached_rule(launch, name, value):
                 found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
-    if found:
+            known = known and not isinstance(value, Unknown)
+    launched = {launch.lines for launch in material.launches}
+    if found or (launched and known):
         yield Decision(
             axis="autotuning",
-            value="closed-form rule",
-            pattern="launch-values-by-a-closed-form-rule",
-            lines=tuple(sorted(found)),
+            value="closed-form rule" if found else "fixed",
+            pattern=f"launch-values-{'by-a-closed-form-rule' if found else 'written-by-hand'}",
+            lines=tuple(sorted(found | launched)),
             kind=AxisKind.HOST,
         )
 
