@@ -62,6 +62,12 @@ _SAVING = (
 )
 _SAVED = vary(_LATER, _SAVING)
 _SAVED_TILE = vary(_LATER_TILE, _SAVING)
+_BACK_AGAIN = "def first(y, by):\n    y = y.view(-1).contiguous()\n    return y.view(2, -1), by\n\n"
+_MADE = "        out = torch.empty_like(x)"
+_BY_ANOTHER = (
+    ("class Loss", _BACK_AGAIN + "class Loss"),
+    (_MADE, "        x, by = first(x, 2)\n" + _MADE),
+)
 _TURNED = (
     ("ahead[(4,)](", "none[(4,)]("),
     ("back[(4,)](", "ahead[(4,)]("),
@@ -106,6 +112,8 @@ CASES = (
     HostCase(PASSES, _LATER_TILE, LATER),
     HostCase(SAVED, _SAVED, INPUTS),
     HostCase(SAVED, _SAVED_TILE, INPUTS),
+    HostCase(SAVED, vary(_SAVED, *_BY_ANOTHER), INPUTS),
+    HostCase(SAVED, vary(_SAVED_TILE, *_BY_ANOTHER), INPUTS),
     HostCase(SAVED, vary(_SAVED, *_TURNED), READ),
     HostCase(SAVED, vary(_SAVED_TILE, *_TURNED_TILE), READ),
     HostCase(HANDED_ON, STAGED, TAKEN),
@@ -149,6 +157,11 @@ MISSES = (
         "no kernel in the backward pass",
     ),
     HostMiss(SAVED, _LATER, "nothing is saved"),
+    HostMiss(
+        SAVED,
+        vary(_SAVED, *_BY_ANOTHER, ("return y.view(2, -1), by", "return y.exp(), by")),
+        "the function that hands it back computes it anew",
+    ),
     HostMiss(SAVED, _LATER_TILE, "nothing is saved"),
     HostMiss(
         SAVED, vary(_SAVED, ("backward(x)", "backward(x, out)")), "what the kernel makes, too"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from extractors.host.ahead import names_in, saving
 from extractors.host.callers import VIEWS
@@ -16,6 +16,9 @@ from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
 SAVED = "saved-for-the-backward-pass"
+MAX_CALLS = 3
+"""Functions that hand an input back, one through the other."""
+
 INPUTS = "inputs saved alone"
 READ = "what the forward pass saved is read"
 
@@ -33,7 +36,8 @@ def saved(material: Material) -> Iterator[Decision]:
             found[READ].update(lines_of(one) for one in each(backward, ast.Attribute)
                                if one.attr == "saved_tensors")  # fmt: skip
         elif ahead and not back and calls and routes.of([backward]):
-            if all(_is_input(forward, name) for call in calls for name in _given(call)):
+            functions = {f.name: f for f in material.tree.body if isinstance(f, ast.FunctionDef)}
+            if all(_is_input(functions, forward, n) for call in calls for n in _given(call)):
                 found.setdefault(INPUTS, set()).update(map(lines_of, calls))
     for value, lines in found.items():
         if lines:
@@ -47,19 +51,51 @@ def _given(call: ast.Call) -> set[str]:
     return {name for one in call.args for name in names_in(one)}
 
 
-def _is_input(forward: ast.FunctionDef, name: str) -> bool:
-    """A parameter that the function gives no other content."""
-    made = [
-        node.value
-        for node in each(forward, ast.Assign)
-        if any(name in names_in(target) for target in node.targets)
-    ]
-    return name in parameter_names(forward) and all(_same(value, name) for value in made)
+def _is_input(
+    functions: Mapping[str, ast.FunctionDef], given: ast.FunctionDef, name: str, depth: int = 0
+) -> bool:
+    """A parameter that the function gives no other content: it is seen in another way, or taken
+    from a function of the module that hands it back."""
+    return name in parameter_names(given) and all(
+        _root(node.value) == name or _handed_back(functions, node.value, target, name, depth)
+        for node in each(given, ast.Assign)
+        for target in node.targets
+        if name in names_in(target)
+    )
 
 
-def _same(value: ast.expr, name: str) -> bool:
+def _handed_back(
+    functions: Mapping[str, ast.FunctionDef],
+    value: ast.expr,
+    target: ast.expr,
+    name: str,
+    depth: int,
+) -> bool:
+    """Whether a call gives a name back what it was given under it, wherever it returns."""
+    called = (
+        value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+    )
+    function = functions.get(called)
+    if function is None or not isinstance(value, ast.Call) or depth >= MAX_CALLS:
+        return False
+    places = target.elts if isinstance(target, ast.Tuple) else [target]
+    at = next((i for i, one in enumerate(places) if names_in(one) == {name}), None)
+    given = dict(zip(parameter_names(function), map(_root, value.args), strict=False))
+    ends = [one.value for one in each(function, ast.Return)]
+    for end in ends:
+        parts = end.elts if isinstance(end, ast.Tuple) and len(places) > 1 else [end]
+        back = _root(parts[at]) if at is not None and len(parts) == len(places) else None
+        if back is None or given.get(back) != name:
+            return False
+        if not _is_input(functions, function, back, depth + 1):
+            return False
+    return bool(ends)
+
+
+def _root(value: ast.expr | None) -> str | None:
+    """The name that a value is, perhaps seen in another way or in another place."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         if value.func.attr not in VIEWS | {"contiguous", "to"}:
-            return False
+            return None
         value = value.func.value
-    return isinstance(value, ast.Name) and value.id == name
+    return value.id if isinstance(value, ast.Name) else None
