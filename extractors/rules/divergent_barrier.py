@@ -9,6 +9,7 @@ from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, LOOPS, Graph, Node
 from kb.evidence import Finding
+from kb.ir import walk
 from kb.ops import COMPARISONS, OpKind
 
 _ARITHMETIC = CASTS | COPIES | COMPARISONS | {
@@ -83,6 +84,11 @@ class DivergentBarrier(Rule):
             why="every thread of the block comes to the barrier",
         ),
         NearMiss(
+            vary(_BRANCH, ("    out[i] = s[0];\n  }",
+                           "    out[i] = s[0];\n  } else {\n    __syncthreads();\n  }")),
+            why="the threads of the other side wait, too",
+        ),
+        NearMiss(
             vary(_BRANCH, ("if (i < n)", "if (__syncthreads_or(i < n))")),
             why="the threads of the block have agreed on the condition",
         ),
@@ -118,7 +124,7 @@ class DivergentBarrier(Rule):
             if barrier.op.attribute("scope") != "block":
                 continue
             for around, condition in _conditions(subject.facts, barrier):
-                if around in told or not _apart(graph, condition):
+                if around in told or _on_both_sides(around) or not _apart(graph, condition):
                     continue
                 told.add(around)
                 what = "loop" if around.op.kind in LOOPS else "branch"
@@ -157,6 +163,16 @@ def _left(rule: Rule, subject: Subject) -> Iterator[Finding]:
                 [branch.head, *[s for s in after[:1] if _at_home(subject, s)]],
             )
             return
+
+
+def _on_both_sides(around: Node) -> bool:
+    """Whether the threads of both sides of a branch wait: those of one side for those of the
+    other."""
+    regions = around.op.regions if around.op.kind == OpKind.IF else ()
+    return len(regions) > 1 and all(
+        any(op.kind == OpKind.BARRIER and op.attribute("scope") == "block" for op in walk(region))
+        for region in regions
+    )
 
 
 def _at_home(subject: Subject, node: Node) -> bool:
