@@ -50,6 +50,11 @@ _UNITS = HEAD + (
 )
 
 _BY_HAND = "launch-values-written-by-hand"
+_FIRST = (
+    "SPACE = [triton.Config({'T': 512}), triton.Config({'T': 1024})]\n\n"
+    + HEAD
+    + "    c = SPACE[0].kwargs\n"
+)
 _MARKED = "kernel-marked-by-a-decorator"
 _MARK = "def early(one):\n    one.note = 'may change'\n    return one\n\n@early\n"
 _WRAP = "def early(one):\n    return Wrapped(one)\n\n@early\n"
@@ -68,6 +73,7 @@ CASES = (
 MISSES = (
     HostMiss(_BY_HAND, tile(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes the tile"),
     HostMiss(_BY_HAND, pointer(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes it"),
+    HostMiss(_BY_HAND, pointer(_FIRST, "x, w, out, 1024, True, c['T']"), "the first of a list"),
     HostMiss(_BY_HAND, SEARCH_TILE, "a search finds the tile"),
     HostMiss(_BY_HAND, SEARCH_POINTER, "a search finds the tile"),
     HostMiss(

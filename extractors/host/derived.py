@@ -12,7 +12,7 @@ from extractors.host.facts import Material, function_at, read_names
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import leaves
 from extractors.host.tree import handed_over, parameter_names
-from extractors.host.tuning import computed
+from extractors.host.tuning import computed, first_picks
 from extractors.host.values import Choice, Expr, Func, Unknown, Value
 from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
@@ -116,7 +116,7 @@ def closed_form(material: Material) -> Iterator[Decision]:
                 found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
             known = known and not isinstance(value, Unknown)
     launched = {launch.lines for launch in material.launches}
-    if found or (launched and known):
+    if found or (launched and known and not first_picks(material)):
         yield Decision(
             axis="autotuning",
             value="closed-form rule" if found else "fixed",
