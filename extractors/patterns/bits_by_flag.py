@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain, combinations
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
@@ -78,17 +79,20 @@ class BitsByFlag(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Where]] = {}
-        ends = [(s, _cast(facts, s)) for s in facts.stores if not s.is_atomic and s.value]
-        for number, (one, cast) in enumerate(ends):
-            for other, again in ends[number + 1 :]:
-                if one.array != other.array or not one.node.excludes(other.node):
-                    continue
-                kinds = {_type(facts, cast), _type(facts, again)}
-                if _made(facts, one, cast) == _made(facts, other, again) and len(kinds) == 2:
-                    names = sorted(kinds - {""}) + ["as computed"] * ("" in kinds)
-                    value = f"stored in {' or '.join(names)}, by a flag"
-                    places = [n for n in (cast, again) if n is not None]
-                    found.setdefault(value, []).extend((*places, one, other))
+        ends: dict[tuple[str | None, str | None], list[tuple[Access, Node | None, str]]] = {}
+        for store in facts.stores:
+            if not store.is_atomic and store.value:
+                cast = _cast(facts, store)
+                alike = (store.array, _made(facts, store, cast))
+                ends.setdefault(alike, []).append((store, cast, _type(facts, cast)))
+        for (one, cast, kind), (other, again, its) in chain.from_iterable(
+            combinations(same, 2) for same in ends.values()
+        ):
+            if kind != its and one.node.excludes(other.node):
+                names = sorted({kind, its} - {""}) + ["as computed"] * ("" in (kind, its))
+                value = f"stored in {' or '.join(names)}, by a flag"
+                places = [n for n in (cast, again) if n is not None]
+                found.setdefault(value, []).extend((*places, one, other))
         for value, where in found.items():
             yield self.decide(facts, value, dict.fromkeys(where))
 

@@ -64,15 +64,37 @@ def accumulating(graph: Graph, argument: str, next_: str) -> Node | None:
     """The contraction that adds into a carried value: as its third operand, or through an
     addition."""
     products = [node for node in graph.of(*CONTRACTIONS) if graph.rests_on(next_, node)]
-    sums = {node: node.op.operand("acc") for node in products}
-    on = any(v is not None and graph.rests_on_argument(v, argument) for v in sums.values())
-    led = leading(graph, argument, next_) if on else {argument}
-    adding = {n for n in products if sums[n] in led or argument in _additions(graph)[n]}
+    adding = {n for n in products if _into(graph, n, argument)}
     if not adding:
         return None
     toward = graph.node_set(adding)
     way = graph.upstream(next_, lambda n: n.op.kind in CONTRACTIONS, toward)
     return next((node for node in way if node in adding), None)
+
+
+def _into(graph: Graph, contraction: Node, argument: str) -> bool:
+    """True when a product is added to an argument, by the contraction itself or after it."""
+    acc = contraction.op.operand("acc")
+    if acc is not None and (_begins(graph, acc, argument) or leads(graph, acc, argument)):
+        return True
+    return argument in _additions(graph)[contraction]
+
+
+def _begins(graph: Graph, acc: str, argument: str) -> bool:
+    """True when a chain of products, and of loops of them, begins at an argument."""
+    value: str | None = acc
+    for _ in range(MAX_KEPT):
+        value = graph.core(value)
+        made = graph.producer(value)
+        if value == argument or made is None or value is None:
+            break
+        if made.op.kind in CONTRACTIONS:
+            value = made.op.operand("acc")
+        elif made.op.kind == OpKind.FOR:
+            value = graph.feeds(value)[0]
+        else:
+            break
+    return value == argument
 
 
 @lru_cache(maxsize=2)
