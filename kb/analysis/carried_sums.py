@@ -75,25 +75,30 @@ def accumulating(graph: Graph, argument: str, next_: str) -> Node | None:
 def _into(graph: Graph, contraction: Node, argument: str) -> bool:
     """True when a product is added to an argument, by the contraction itself or after it."""
     acc = contraction.op.operand("acc")
-    if acc is not None and (_begins(graph, acc, argument) or leads(graph, acc, argument)):
+    if acc is not None and _begins(graph, acc, argument):
         return True
     return argument in _additions(graph)[contraction]
 
 
 def _begins(graph: Graph, acc: str, argument: str) -> bool:
-    """True when a chain of products, and of loops of them, begins at an argument."""
+    """True when a chain of products, and of loops of them, begins at an argument, or at what is
+    computed from it in one round."""
     value: str | None = acc
     for _ in range(MAX_KEPT):
         value = graph.core(value)
-        made = graph.producer(value)
-        if value == argument or made is None or value is None:
+        if value is None or value == argument or not graph.rests_on_argument(value, argument):
             break
-        if made.op.kind in CONTRACTIONS:
+        made = graph.producer(value)
+        if made is None:
+            if not _passes(graph, value, argument):
+                return False
+            value = graph.feeds(value)[0]
+        elif made.op.kind in CONTRACTIONS:
             value = made.op.operand("acc")
         elif made.op.kind == OpKind.FOR:
             value = graph.feeds(value)[0]
         else:
-            break
+            return leads(graph, value, argument)
     return value == argument
 
 
