@@ -138,6 +138,11 @@ class InterleavedPairs(Pattern):
         NearMiss(vary(_POINTS, ("at * wide", "at")), why="neighbours of a stencil"),
         NearMiss(vary(_BOXES, ("at * 4", "at")), why="neighbours of a stencil"),
         NearMiss(vary(_BOXES, ("at * 4", "at * 3")), why="the fourth is the first of the next"),
+        NearMiss(
+            vary(_BOXES, ("at * 4 + 3", f"at * 4 + {10**30}")),
+            why="one of them is far away",
+            value=_RECORDS,
+        ),
         NearMiss(ADD_POINTER, why="every array is read at one place"),
         NearMiss(PRODUCT, why="whole tiles"),
         NearMiss(_PAIR_OF_A_THREAD, why="one of two that a thread holds"),
@@ -207,7 +212,7 @@ def _records(facts: Facts) -> list[Access]:
     found = []
     for (_, _, place), same in groups.items():
         numbers = sorted({number for number, _ in same})
-        together = numbers == [*range(numbers[0], numbers[-1] + 1)]
+        together = numbers[-1] - numbers[0] == len(numbers) - 1
         if together and len(numbers) > 2 and _steps_over(place, len(numbers)):
             found += [access for _, access in same]
     return found

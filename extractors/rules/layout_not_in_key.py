@@ -118,4 +118,5 @@ def _all_axes(material: Material, tensor: Value, pairs: list[tuple[str, Value]])
     fact = material.machine.tensors.get(tensor)
     rank = fact.rank if fact is not None else None
     rank = material.machine.ranks.get(tensor) if rank is None else rank
-    return axes == [-2, -1] or (len(axes) > 1 and rank is not None and axes == list(range(rank)))
+    whole = rank == len(axes) > 1 and axes == list(range(len(axes)))
+    return axes == [-2, -1] or whole
