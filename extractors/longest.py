@@ -60,7 +60,7 @@ def _ends(facts: Facts) -> Iterator[tuple[int, str]]:
     for node in facts.graph.of(*_COMPARED):
         for place, end in (pair := sides(facts, node), pair[::-1]):
             axes = {
-                int(atom.text[6:-1])
+                atom.axis
                 for factors, number in place.terms
                 for atom in factors
                 if atom.kind is AtomKind.BLOCK and (len(factors) > 1 or number != 1)

@@ -78,6 +78,11 @@ MISSES = (
     HostMiss(_BY_HAND, SEARCH_POINTER, "a search finds the tile"),
     HostMiss(
         _BY_HAND,
+        pointer(HEAD, "x, w, out, 1024, True, x.shape[1] * 2"),
+        "the size is counted from an extent",
+    ),
+    HostMiss(
+        _BY_HAND,
         pointer(HEAD, "x, w, out, 1024, True, size_of(x)"),
         "what an unknown function gives is not known",
     ),

@@ -20,6 +20,11 @@ from kb.evidence import AxisKind, Decision, Lines
 SEARCH_CONFIGS, SEARCH_GRID, SEARCH_HINTS = 0, 2, 5
 """Places of the arguments of `exhaustive_search`; source: cuTile documentation."""
 
+_COUNTED = frozenset(
+    {"+", "-", "*", "/", "//", "%", "**", "<<", ">>", "cdiv", "npow2", "min", "max"}
+)
+"""Operations whose results are counted from other numbers."""
+
 _NOT_SPECIALISED = frozenset({"do_not_specialize", "do_not_specialize_on_alignment"})
 """Options of `triton.jit`: arguments by whose values no variant is compiled."""
 
@@ -103,20 +108,22 @@ def hint_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
 
 def closed_form(material: Material) -> Iterator[Decision]:
     """Where nothing is searched: sizes and warps that a rule computes from the problem; else those
-    that are written at the launch, or handed through by a caller, when all of them are known."""
+    that are written at the launch, or handed through by a caller, when all of them are, and no
+    other module launches the kernel."""
     if material.searches:
         return
     found: set[Lines] = set()
-    known = True
+    fixed = True
     constexprs = {name for name, flag in material.signature.params if flag}
     for launch in material.launches:
         rows = [*((n, v) for n, v in launch.args if n in constexprs), *launch.kernel.hints]
         for name, value in rows:
             if by_rule(value) or by_attached_rule(launch, name, value):
                 found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
-            known = known and not isinstance(value, Unknown)
+            fixed = fixed and _as_it_is(value)
     launched = {launch.lines for launch in material.launches}
-    if found or (launched and known and not first_picks(material)):
+    by_hand = fixed and not first_picks(material) and material.launched_here_only()
+    if found or (launched and by_hand):
         yield Decision(
             axis="autotuning",
             value="closed-form rule" if found else "fixed",
@@ -124,6 +131,14 @@ def closed_form(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(found | launched)),
             kind=AxisKind.HOST,
         )
+
+
+def _as_it_is(value: Value) -> bool:
+    """A number or text as it is written, what a caller gives, an extent, or a flag; nothing that is
+    counted from others, differs between ways to the launch, or is not known."""
+    if isinstance(value, Choice):
+        return all(leaf is None or isinstance(leaf, bool) for leaf in leaves(value))
+    return not isinstance(value, Unknown) and not (isinstance(value, Expr) and value.op in _COUNTED)
 
 
 def rule_lines(material: Material, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:

@@ -128,7 +128,7 @@ def largest(x, out, n, T: tl.constexpr):
 """
 )
 """A second loop goes on where the first one ends."""
-LEFT = """__global__ void scale(const float* x, float* out) {
+LEFT = """__global__ void scale(const float* x, float* out, int n) {
     __shared__ float part[128];
     int at = blockIdx.x * 128 + threadIdx.x;
     float v = x[at];

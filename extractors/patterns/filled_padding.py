@@ -123,11 +123,9 @@ def _tests(facts: Facts, node: Node, mask: str | None) -> Iterator[tuple[Node, b
     """Comparisons that hold, or do not, where an operation runs: of its mask and of the branches
     around it."""
     yield from _asked(facts, mask, True)
-    current = node
-    while current.parent is not None:
-        if current.parent.op.kind == OpKind.IF:
-            yield from _asked(facts, current.parent.op.inputs[0], current.branch == 0)
-        current = current.parent
+    for one in (node, *node.around()):
+        if one.parent is not None and one.parent.op.kind == OpKind.IF:
+            yield from _asked(facts, one.parent.op.inputs[0], one.branch == 0)
 
 
 def _asked(facts: Facts, condition: str | None, holds: bool) -> Iterator[tuple[Node, bool]]:

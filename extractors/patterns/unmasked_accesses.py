@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, vary
+from extractors.patterns.cases_kept import LEFT
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_CHUNKS_THREADS
 from extractors.patterns.thread_guard import leaving_blocks
@@ -44,19 +45,6 @@ __global__ void total(const float* x, float* out) {
         for (int w = 0; w < 64; ++w) all += part[w];
         out[blockIdx.x] = all;
     }
-}
-"""
-_TREE_THREADS = """__global__ void scale(const float* x, float* out, int n) {
-    __shared__ float part[128];
-    int at = blockIdx.x * 128 + threadIdx.x;
-    float v = x[at];
-    part[threadIdx.x] = fabsf(v);
-    __syncthreads();
-    for (int s = 64; s > 0; s >>= 1) {
-        if (threadIdx.x < s) part[threadIdx.x] = fmaxf(part[threadIdx.x], part[threadIdx.x + s]);
-        __syncthreads();
-    }
-    out[at] = v / part[0];
 }
 """
 _SUMMED = (
@@ -112,7 +100,7 @@ class UnmaskedAccesses(Pattern):
         Case(_BARE_THREADS, "none: extents are whole tiles"),
         Case(_VALUES_THREADS, "none: extents are whole tiles"),
         Case(_WHOLE_THREADS, "none: extents are whole tiles"),
-        Case(_TREE_THREADS, "none: extents are whole tiles"),
+        Case(LEFT, "none: extents are whole tiles"),
         Case(_BLOCKS, "none: extents are whole tiles"),
         Case(_TABLE, _SOME),
         Case(vary(_TABLE, ("table + at)", "table + row % 4 * T + at)")), _SOME),
@@ -149,11 +137,11 @@ class UnmaskedAccesses(Pattern):
         ),
         NearMiss(ADD_THREADS, why="threads outside do nothing"),
         NearMiss(
-            vary(_TREE_THREADS, ("    out[at] =", "    if (at < n) out[at] =")),
+            vary(LEFT, ("    out[at] =", "    if (at < n) out[at] =")),
             why="threads outside store nothing",
         ),
         NearMiss(
-            vary(_TREE_THREADS, ("    part[", "    if (at >= n) return;\n    part[")),
+            vary(LEFT, ("    part[", "    if (at >= n) return;\n    part[")),
             why="threads outside leave",
         ),
         NearMiss(ROW_NORM_CHUNKS_THREADS, why="each thread's loop ends with the row"),

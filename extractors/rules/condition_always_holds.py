@@ -146,7 +146,7 @@ class _Hosted:
 
     def blocks(self, atom: Atom) -> s.Expr | None:
         """How many blocks there are along the axis of a block index, when all launches agree."""
-        axis = int(atom.text[len("block(") : -1])
+        axis = atom.axis
         found = [_along(launch, axis) for launch in self.launches]
         first = found[0] if found else None
         return first if first is not None and all(one == first for one in found) else None

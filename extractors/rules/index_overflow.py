@@ -322,7 +322,7 @@ def grows_with_work(subject: Subject, product: symbolic.Expr) -> bool:
     material = subject.host.material
     if items(subject.facts, product):
         return True
-    axes = {int(a.text[6:-1]) for a in product.atoms() if a.kind is AtomKind.BLOCK}
+    axes = {a.axis for a in product.atoms() if a.kind is AtomKind.BLOCK}
     if material is None or not material.launches:
         return True
     for launch in material.launches:

@@ -81,7 +81,7 @@ def covered_grid(facts: Facts) -> Iterator[tuple[Access, int, str]]:
         for tile in _lane_tiles(facts, offset):
             for atom in dict.fromkeys(a for a in offset.top() if a.kind is AtomKind.BLOCK):
                 if _tiled(offset, atom, tile):
-                    yield access, int(atom.text[6:-1]), tile
+                    yield access, atom.axis, tile
 
 
 def whole_steps(facts: Facts) -> Iterator[tuple[Access, str, str]]:

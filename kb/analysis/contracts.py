@@ -264,7 +264,7 @@ def _strides_of_blocks(facts: Facts) -> Iterator[Constraint]:
                 continue
             if block.kind is not AtomKind.BLOCK:
                 continue
-            grid = f"grid[{block.text[6:-1]}]"
+            grid = f"grid[{block.axis}]"
             items = str(facts.values.expr(loop.high)) if loop.high is not None else ""
             known = items and not facts.values.expr(loop.high or "").has(*_GIVEN)
             yield implied(

@@ -53,6 +53,11 @@ class Atom:
     args: tuple[Expr, ...] = field(default=(), compare=False)
     value: str = field(default="", compare=False)
 
+    @property
+    def axis(self) -> int:
+        """The axis of the grid that a block id counts along; ValueError for any other atom."""
+        return int(self.text.partition("(")[2].removesuffix(")"))
+
 
 Term = tuple[tuple[Atom, ...], int]
 

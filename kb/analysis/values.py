@@ -280,7 +280,10 @@ class Values:
         return s.of(Atom(f"value({first})", AtomKind.OPAQUE, value=first))
 
     def _block(self, node: Node) -> Expr | None:
-        axis = self.literal(node.op.operand("axis")) or 0
+        given = node.op.operand("axis")
+        axis = 0 if given is None else self.literal(given)
+        if not isinstance(axis, int) or isinstance(axis, bool):
+            return None  # No axis of a grid that is known here.
         kind = AtomKind.BLOCK if node.op.kind == OpKind.BLOCK_ID else AtomKind.BLOCKS
         return s.of(Atom(f"{'block' if kind is AtomKind.BLOCK else 'blocks'}({axis})", kind))
 

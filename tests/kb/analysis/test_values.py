@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kb.analysis.symbolic import AtomKind
 from tests.kb.analysis.support import pointer, stored, tile
 
 
@@ -30,6 +31,12 @@ def test_normal_form(written: str, meant: str) -> None:
     assert (
         str(stored(tile("x, n: int, T: Int", f"ct.store(x, index=(0,), tile={written})"))) == meant
     )
+
+
+@pytest.mark.parametrize("axis", ['"x"', "1.5", "True", "T"])
+def test_an_axis_of_the_grid_that_is_no_number_is_not_guessed(axis: str) -> None:
+    found = stored(tile("x, T: Int", f"ct.store(x, index=(0,), tile=ct.bid({axis}) * T)"))
+    assert not found.has(AtomKind.BLOCK)
 
 
 def test_lanes_know_their_axis() -> None:
