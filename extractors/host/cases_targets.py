@@ -49,6 +49,7 @@ _UNITS = HEAD + (
     "    if count < 8:\n        raise ValueError('too small')\n"
 )
 
+_RULE = "launch-values-by-a-closed-form-rule"
 _BY_HAND = "launch-values-written-by-hand"
 _FIRST = (
     "SPACE = [triton.Config({'T': 512}), triton.Config({'T': 1024})]\n\n"
@@ -68,6 +69,8 @@ CASES = (
     HostCase(_TARGETS, pointer(_ENTRY, _ARGS), "if capability"),
     HostCase(_TARGETS, _DEFINED, "if capability"),
     HostCase(_BY_HAND, tile(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
+    HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, x.shape[1] - 1"), "fixed"),
+    HostCase(_RULE, pointer(HEAD, "x, w, out, 1024, True, triton.next_power_of_2(x.shape[1])")),
     HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
 )
 MISSES = (

@@ -20,9 +20,7 @@ from kb.evidence import AxisKind, Decision, Lines
 SEARCH_CONFIGS, SEARCH_GRID, SEARCH_HINTS = 0, 2, 5
 """Places of the arguments of `exhaustive_search`; source: cuTile documentation."""
 
-_COUNTED = frozenset(
-    {"+", "-", "*", "/", "//", "%", "**", "<<", ">>", "cdiv", "npow2", "min", "max"}
-)
+_COUNTED = frozenset({"*", "/", "//", "%", "**", "<<", ">>", "cdiv", "npow2", "min", "max"})
 """Operations whose results are counted from other numbers."""
 
 _NOT_SPECIALISED = frozenset({"do_not_specialize", "do_not_specialize_on_alignment"})
@@ -113,29 +111,30 @@ def closed_form(material: Material) -> Iterator[Decision]:
     if material.searches:
         return
     found: set[Lines] = set()
-    fixed = True
+    ruled, fixed = False, True
     constexprs = {name for name, flag in material.signature.params if flag}
     for launch in material.launches:
         rows = [*((n, v) for n, v in launch.args if n in constexprs), *launch.kernel.hints]
         for name, value in rows:
             if by_rule(value) or by_attached_rule(launch, name, value):
+                ruled = True
                 found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
             fixed = fixed and _as_it_is(value)
     launched = {launch.lines for launch in material.launches}
     by_hand = fixed and not first_picks(material) and material.launched_here_only()
-    if found or (launched and by_hand):
+    if ruled or (launched and by_hand):
         yield Decision(
             axis="autotuning",
-            value="closed-form rule" if found else "fixed",
-            pattern=f"launch-values-{'by-a-closed-form-rule' if found else 'written-by-hand'}",
+            value="closed-form rule" if ruled else "fixed",
+            pattern=f"launch-values-{'by-a-closed-form-rule' if ruled else 'written-by-hand'}",
             lines=tuple(sorted(found | launched)),
             kind=AxisKind.HOST,
         )
 
 
 def _as_it_is(value: Value) -> bool:
-    """A number or text as it is written, what a caller gives, an extent, or a flag; nothing that is
-    counted from others, differs between ways to the launch, or is not known."""
+    """A number or text as it is written, what a caller gives, an extent or a sum of such, or a
+    flag; no product or quotient, nothing that differs between ways to the launch or is unknown."""
     if isinstance(value, Choice):
         return all(leaf is None or isinstance(leaf, bool) for leaf in leaves(value))
     return not isinstance(value, Unknown) and not (isinstance(value, Expr) and value.op in _COUNTED)

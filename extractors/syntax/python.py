@@ -37,7 +37,7 @@ def decode(data: bytes, path: str) -> str:
         raise InputError(
             f"Byte 0x{data[error.start]:02x} is not UTF-8.",
             where=f"{path}:{line}:{column}",
-            hint="Save the file as UTF-8 Python source.",
+            hint="Save the file as UTF-8 source text.",
         ) from None
 
 
