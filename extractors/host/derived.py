@@ -121,8 +121,8 @@ def closed_form(material: Material) -> Iterator[Decision]:
                 found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
             fixed = fixed and _as_it_is(value)
     launched = {launch.lines for launch in material.launches}
-    by_hand = fixed and not first_picks(material) and material.launched_here_only()
-    if ruled or (launched and by_hand):
+    own = bool(launched) and not first_picks(material)
+    if found or (own and (ruled or (fixed and material.launched_here_only()))):
         yield Decision(
             axis="autotuning",
             value="closed-form rule" if ruled else "fixed",
