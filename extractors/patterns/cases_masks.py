@@ -86,6 +86,15 @@ def total(x, out, n, T: tl.constexpr):
     tl.store(out, tl.sum(acc, axis=0))
 """
 )
+PEELED_APART = vary(PEELED_ROW, ("    acc += tl.load(x + last", "    acc = tl.load(x + last"))
+WALKED_AGAIN = vary(
+    PEELED_ROW,
+    ("    last = n // T * T + at\n", "    for j in range(n // T + 1):\n"),
+    (
+        "    acc += tl.load(x + last, mask=last < n, other=0.0)\n",
+        "        last = j * T + at\n        acc += tl.load(x + last, mask=last < n, other=0.0)\n",
+    ),
+)
 CHECKED_EITHER_WAY = (
     POINTER
     + """

@@ -191,6 +191,20 @@ def back(x, y, stat, out, n, W: tl.constexpr):
     tl.store(out + row * n + at, tl.where(at == tl.load(y + row), p - 1.0, p), mask=at < n)
 """
 )
+OVER_CLASSES = (
+    POINTER
+    + """
+@triton.jit
+def classes(a, b, out, n, W: tl.constexpr):
+    row = tl.program_id(0) * W + tl.arange(0, W)
+    at = tl.arange(0, W)
+    s = tl.dot(tl.load(a + row[:, None] * W + at[None, :]),
+               tl.load(b + at[:, None] * W + at[None, :]))
+    top = tl.max(s, axis=1)
+    tl.store(out + row, top + tl.log(tl.sum(tl.exp(s - top[:, None]), axis=1)), mask=row < n)
+"""
+)
+"""What a loss over classes normalises by: the scores weigh no other tile."""
 SOFT_TARGET = (
     POINTER
     + """

@@ -12,7 +12,15 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
-from extractors.patterns.cases_masks import LISTED, PEELED, PEELED_ROW, SIDED, SKIPPED
+from extractors.patterns.cases_masks import (
+    LISTED,
+    PEELED,
+    PEELED_APART,
+    PEELED_ROW,
+    SIDED,
+    SKIPPED,
+    WALKED_AGAIN,
+)
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED, TWO_PRODUCTS
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -23,14 +31,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.diagonals import kept_sides
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, Node
-from kb.analysis.idioms import (
-    Mask,
-    against_extent,
-    between_lanes,
-    comparisons,
-    masks,
-    sides,
-)
+from kb.analysis.idioms import Mask, against_extent, between_lanes, comparisons, masks, sides
 from kb.analysis.peeled import peeled_tails
 from kb.analysis.specialise import branches
 from kb.analysis.staged import sided_twins
@@ -50,6 +51,7 @@ _BESIDE = (
     "        if (TRI or",
     "        s = ct.where(rows - j * TN - cols0 < W, s, -1.0e9)\n        if (TRI or",
 )
+_LAST = "masked in a peeled last tile"
 
 
 class MaskedIterationSplit(Pattern):
@@ -98,8 +100,8 @@ class MaskedIterationSplit(Pattern):
         ),
         Case(PRODUCT_POINTER, "mask every iteration"),
         Case(_AFTER, "once, outside of the loops"),
-        Case(PEELED, "masked in a peeled last tile"),
-        Case(PEELED_ROW, "masked in a peeled last tile"),
+        Case(PEELED, _LAST),
+        Case(PEELED_ROW, _LAST),
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
     )
     near_misses = (
@@ -145,18 +147,15 @@ class MaskedIterationSplit(Pattern):
                 ),
             ),
             why="the loop masks every tile, too",
-            value="masked in a peeled last tile",
+            value=_LAST,
         ),
         NearMiss(
             vary(PEELED_ROW, ("x + i * T + at)", "x + i * T + at, mask=i * T + at < n)")),
             why="the loop masks every tile, too",
-            value="masked in a peeled last tile",
+            value=_LAST,
         ),
-        NearMiss(
-            vary(PEELED_ROW, ("    acc += tl.load(x + last", "    acc = tl.load(x + last")),
-            why="what is masked does not go on with the sum of the loop",
-            value="masked in a peeled last tile",
-        ),
+        NearMiss(PEELED_APART, why="the sum of the loop goes on without it", value=_LAST),
+        NearMiss(WALKED_AGAIN, why="a loop of its own walks the masked tiles", value=_LAST),
         NearMiss(
             SKIPPED,
             why="the branch skips tiles, it chooses no mask",
@@ -191,13 +190,13 @@ class MaskedIterationSplit(Pattern):
             yield self.decide(facts, "once, outside of the loops", nodes)
         peeled = [] if inside else self._peeled(facts, every)
         if peeled:
-            yield self.decide(facts, "masked in a peeled last tile", peeled)
+            yield self.decide(facts, _LAST, peeled)
             return
         if not inside:
             last = peeled_tails(facts)
             if last:
                 nodes = [n for p in last for n in (p.loop, p.load.node, *p.tests)]
-                yield self.decide(facts, "masked in a peeled last tile", dict.fromkeys(nodes))
+                yield self.decide(facts, _LAST, dict.fromkeys(nodes))
                 return
             tails: list[Where] = [a for a in facts.loads if self._tail(facts, a)]
             kept = [n for group in kept_sides(facts).values() for n in group if n.loop is not None]

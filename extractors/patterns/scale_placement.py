@@ -14,6 +14,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_capped import CAPPED, CAPPED_BACKWARD
 from extractors.patterns.cases_kept import SCALED_BETWEEN
 from extractors.patterns.cases_pointer import (
     BACKWARD_KEYS_POINTER,
@@ -24,7 +25,7 @@ from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.side_output import handed
-from kb.analysis.exponentials import is_log2e
+from kb.analysis.exponentials import Exponential, is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import recomputed
@@ -32,6 +33,7 @@ from kb.analysis.loops import Role
 from kb.analysis.scalings import (
     elementwise,
     produced,
+    reduced_elements,
     scalar,
     scaled_between,
     scaled_last,
@@ -66,14 +68,6 @@ _BRANCHED = vary(
     ),
     ("p = tl.exp(s - new[:, None])", "p = tl.exp(s)"),
 )
-_CAPPED = vary(
-    ATTENTION_POINTER,
-    ("import triton.language as tl\n",
-     "import triton.language as tl\nfrom triton.language.extra import libdevice\n"),
-    ("out, rate,", "out, rate, cap,"),
-    ("        keep = cols[None, :] < size\n",
-     "        s = cap * libdevice.tanh(s / cap)\n        keep = cols[None, :] < size\n"),
-)  # fmt: skip
 _WARM_THREADS = vary(
     SOFTMAX_THREADS,
     ("int rows, int n)", "const float* rates, int rows, int n)"),
@@ -92,6 +86,7 @@ _PARTIAL = vary(
 )
 _NO_END = ("    gk = gk * rate\n", "")
 _REBUILT = vary(BACKWARD_KEYS_POINTER, _NO_END)
+_REBUILT_SCALED = "scale S before the exponential"
 _IN_QUERY = vary(
     _REBUILT,
     ("s = tl.dot(k, tl.trans(q))", "s = tl.dot(k, tl.trans((q * rate2).to(k.dtype)))"),
@@ -132,7 +127,7 @@ class ScalePlacement(Pattern):
         Case(BACKWARD_KEYS, "scale once in the epilogue"),
         Case(_WARM_THREADS, "scale S before max"),
         Case(_SOME_MORE, "scale once in the epilogue"),
-        Case(_REBUILT, "scale S before the exponential"),
+        Case(_REBUILT, _REBUILT_SCALED),
         Case(_IN_QUERY, "pre-scale Q"),
         Case(
             vary(
@@ -166,7 +161,7 @@ class ScalePlacement(Pattern):
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale S before max"),
-        Case(_CAPPED, "scale S before max"),
+        Case(CAPPED, "scale S before max"),
         Case(vary(ATTENTION_POINTER, ("* rate\n", "* tl.load(rate)\n")), "scale S before max"),
     )
     near_misses = (
@@ -176,12 +171,12 @@ class ScalePlacement(Pattern):
             why="every element has a factor of its own",
         ),
         NearMiss(
-            vary(_CAPPED, ("tl.trans(k)) * rate", "tl.trans(k))")),
+            vary(CAPPED, ("tl.trans(k)) * rate", "tl.trans(k))")),
             why="the scores are held below a bound, not scaled",
         ),
         NearMiss(
             vary(
-                _CAPPED,
+                CAPPED,
                 ("tl.trans(k)) * rate", "tl.trans(k))"),
                 ("tanh(s / cap)", "tanh(s * (1.0 / cap))"),
             ),
@@ -200,6 +195,7 @@ class ScalePlacement(Pattern):
             _PARTIAL, why="before it is added, not at the end", value="scale once in the epilogue"
         ),
         NearMiss(vary(_REBUILT, ("s * rate2 - lse", "s - lse")), why="nothing is scaled"),
+        NearMiss(CAPPED_BACKWARD, why="the scores are held below a bound", value=_REBUILT_SCALED),
         NearMiss(
             vary(_BRANCHED, ("s = s * rate - new", "s = s - new"), ("(s, 1) * rate", "(s, 1)")),
             why="the side without a mask does not scale",
@@ -243,7 +239,7 @@ class ScalePlacement(Pattern):
 
     def _around(self, facts: Facts, maximum: Node) -> Iterable[tuple[str, list[Node]]]:
         """How scores are scaled before a row maximum, or itself and the scores after it."""
-        before = self._uncapped(facts, _elements(facts, maximum.op.inputs[0]))
+        before = self._uncapped(facts, reduced_elements(facts, maximum.op.inputs[0]))
         after = [
             n for n in facts.graph.downstream(maximum.result) if self._outer(facts, n, maximum)
         ]
@@ -280,6 +276,11 @@ class ScalePlacement(Pattern):
             found = [n for n in found if n not in last]
             found += [n for n in first if self._divisor(facts, scaling(facts, n)) not in caps]
         return found
+
+    def _before(self, facts: Facts, power: Exponential) -> list[Node]:
+        """Products with a scalar that an exponential rests on, without the bound of tanh."""
+        made = power.product
+        return self._uncapped(facts, made.result if made is not None else power.score or "")
 
     def _divisor(self, facts: Facts, factor: str | None) -> str | None:
         """A factor; of a reciprocal, what it divides by."""
@@ -371,7 +372,7 @@ class ScalePlacement(Pattern):
                 ends = {v for tile in tiles for v in handed(facts, tile)} & {*summed}
                 found += [node] if any(not node.inside(summed[v].node) for v in ends) else []
         scores = [e for e in facts.exponentials if e.node in rebuilt and e.score is not None]
-        before = [n for e in scores for n in (e.product, *scales(facts, e.score or "")) if n]
+        before = [n for e in scores for n in self._before(facts, e)]
         if partial:
             yield self.decide(facts, "scale every partial product", dict.fromkeys(partial))
         if found:
@@ -383,17 +384,6 @@ class ScalePlacement(Pattern):
                 if scaling(facts, n) is not None
                 and any(facts.graph.rests_on(n.result, e.node) for e in scores)
             ]
-            value = "scale S before the exponential"
-            yield self.decide(facts, value, dict.fromkeys((*before, *again)))
+            yield self.decide(facts, _REBUILT_SCALED, dict.fromkeys((*before, *again)))
         elif scores:
             yield from self._operand(facts)
-
-
-def _elements(facts: Facts, value: str) -> str:
-    """What is reduced; of the largest of a thread's own elements, begun with the least number, any
-    one of them."""
-    made = produced(facts, value)
-    if made is None or made.op.kind != OpKind.MAXIMUM or not facts.of_threads:
-        return value
-    least = [v for v in made.op.inputs[:2] if facts.number(v) == float("-inf")]
-    return next((v for v in made.op.inputs[:2] if least and v not in least), value)

@@ -31,6 +31,7 @@ from extractors.patterns.cases_stages import (
     LOWER,
     MASKED,
     MODULATED,
+    OVER_CLASSES,
     PACKED,
     POWERS,
     QUANTISED,
@@ -66,7 +67,8 @@ from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
-from kb.analysis.joined_steps import decays, modulations, products_apart
+from kb.analysis.joined_steps import decays, log_of_sum, modulations, products_apart
+from kb.analysis.operations import attends
 from kb.analysis.packing import packed
 from kb.analysis.quantised import narrowed
 from kb.analysis.single_steps import (
@@ -140,6 +142,7 @@ _STAGES: tuple[tuple[str, Stage], ...] = (
     ("rotation", turned),
     ("activation", activated),
     ("gate", gated),
+    ("log-sum-exp", log_of_sum),
     ("target", aims),
     ("mask", masked),
     ("scan", scanned),
@@ -153,7 +156,7 @@ _BEFORE = frozenset({"normalisation", "rotation", "activation"})
 _PLACED = frozenset({"gather", "scatter"})
 _LIGHT = frozenset({"mask", "scan", "packing"})
 """Steps that need another one beside them that is no move."""
-_INHERENT = frozenset({"softmax", "weighted sum", "decay", "mask", "selection"})
+_INHERENT = frozenset({"softmax", "weighted sum", "decay", "mask", "selection", "log-sum-exp"})
 """Steps that an attention has of itself."""
 
 
@@ -178,7 +181,7 @@ def _between(facts: Facts, steps: list[Node], store: Access) -> list[Node]:
 
 def _beside(facts: Facts, seen: list[Step], products: list[Node]) -> list[Step]:
     """The products of a kernel, and of other steps those before and behind them."""
-    scores = bool(facts.score_products)
+    scores = attends(facts)
     found: list[Step] = [("attention" if scores else "product", products)]
     for name, nodes in seen:
         after = [n for n in nodes if _after(facts, n, products)]
@@ -246,6 +249,7 @@ class StagesJoined(Pattern):
         Case(GATE_THREADS, "activation and gate in one kernel"),
         Case(GATED_BEFORE_THREADS, "activation and gate in one kernel"),
         Case(TARGET, "softmax and target in one kernel"),
+        Case(OVER_CLASSES, "product and log-sum-exp in one kernel"),
         Case(MASKED, "softmax gradient and mask in one kernel"),
         Case(TWICE, "normalisation and second normalisation in one kernel"),
         Case(LISTED, "permutation and product in one kernel"),
@@ -293,6 +297,7 @@ class StagesJoined(Pattern):
         NearMiss(vary(SOFT_TARGET, ("p - 0.9 *", "p * 0.9 *")), why="nothing is taken off"),
         NearMiss(vary(PACKED, ("low | (high << 4)", "low + high")), why="one number in a byte"),
         NearMiss(vary(_LEFT_OUT, ("-1.0e6", "0.5")), why="no low number"),
+        NearMiss(vary(OVER_CLASSES, ("tl.log(", "tl.abs(")), why="no logarithm of the sum"),
         NearMiss(vary(TARGET, ("tl.load(y + row)", "n // 2")), why="no label is loaded"),
         NearMiss(vary(MASKED, ("at <= row", "at < W")), why="no side of a diagonal"),
         NearMiss(vary(SCATTERED_THREADS, ("slots[blockIdx.x]", "blockIdx.x")), why="rows in order"),

@@ -7,6 +7,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import LARGE, between_lanes, is_wide, masks
+from kb.analysis.merging import LOGARITHMS
 from kb.analysis.normalisations import Normalisation, normalisations
 from kb.analysis.rotations import rotations
 from kb.analysis.symbolic import Atom, AtomKind
@@ -19,6 +20,18 @@ def triangles(facts: Facts) -> list[Node]:
     """Selects that keep one side of the diagonal of a product."""
     told = masks(facts) if facts.contractions else []
     return [m.node for m in told if any(between_lanes(facts, c) for c in m.comparisons)]
+
+
+def log_of_sum(facts: Facts) -> list[Node]:
+    """Logarithms of summed exponentials of products, with those exponentials: what the rows of a
+    product are normalised by."""
+    powers = [e.node for e in facts.exponentials if e.score] if facts.score_products else []
+    of_powers = facts.graph.node_set(powers)
+    totals = (r for r in facts.reductions if facts.graph.rests_on_any(r.result, of_powers))
+    of_totals = facts.graph.node_set(totals)
+    logarithms = facts.graph.of(*LOGARITHMS)
+    found = [n for n in logarithms if facts.graph.rests_on_any(n.op.inputs[0], of_totals)]
+    return [*powers, *found] if found else []
 
 
 def left_out(facts: Facts) -> list[Node]:

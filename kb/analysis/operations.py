@@ -34,21 +34,25 @@ def _attention(facts: Facts) -> str | None:
         return None
     if rebuilt := recomputed(facts):
         return _attention_backward(facts) if _weighs_values(facts, rebuilt) else None
-    second = [
-        p
-        for p in facts.contractions
-        if p not in facts.score_products
-        and any(
-            facts.graph.rests_on(p.op.operand(r), e.node)
-            for e in facts.exponentials
-            for r in ("lhs", "rhs")
-        )
-    ]
-    if not second or not any(loop.of(Role.RUNNING_MAXIMUM) for loop in facts.loops):
+    if not attends(facts) or not any(loop.of(Role.RUNNING_MAXIMUM) for loop in facts.loops):
         return None
     if any(e.rescale for e in facts.exponentials) and _splits(facts):
         return "attention_decode"
     return "fmha_lse" if _saves_logarithm(facts) else "fmha"
+
+
+def attends(facts: Facts) -> bool:
+    """Whether exponentials of products weigh what another product takes: those of a loss over the
+    classes of a product are only added up, or multiplied by its own operands."""
+    if rebuilt := recomputed(facts):
+        return bool(facts.score_products) and _weighs_values(facts, rebuilt)
+    return bool(facts.score_products) and any(
+        facts.graph.rests_on(p.op.operand(role), e.node)
+        for p in facts.contractions
+        if p not in facts.score_products
+        for e in facts.exponentials
+        for role in ("lhs", "rhs")
+    )
 
 
 def _attention_by_lanes(facts: Facts) -> str | None:

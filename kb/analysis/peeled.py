@@ -31,10 +31,13 @@ def peeled_tails(facts: Facts) -> tuple[PeeledTail, ...]:
         return ()
     plain = [(a, way) for a in facts.loads if (way := _walked(facts, a))]
     held = [(a, tests) for a in facts.loads if (tests := _tests(facts, a))]
+    walked = {a.node: way for a, way in plain}
     found = []
     for load, tests in held if plain else ():
         for other, along in plain:
             loop = other.loop
+            if along & walked.get(load.node, set()):
+                continue  # a loop of its own walks that axis
             if loop is None or load.array is None or other.array != load.array:
                 continue
             if load.node.inside(loop):

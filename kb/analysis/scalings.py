@@ -130,3 +130,13 @@ def _product(facts: Facts, node: Node) -> bool:
     """A matrix product, or a loop that adds up some."""
     summed = node.op.kind == OpKind.FOR and bool(facts.graph.roots(node.result, *CONTRACTIONS))
     return summed or node.op.kind in CONTRACTIONS
+
+
+def reduced_elements(facts: Facts, value: str) -> str:
+    """What is reduced; of the largest of a thread's own elements, begun with the least number, any
+    one of them."""
+    made = produced(facts, value)
+    if made is None or made.op.kind != OpKind.MAXIMUM or not facts.of_threads:
+        return value
+    least = [v for v in made.op.inputs[:2] if facts.number(v) == float("-inf")]
+    return next((v for v in made.op.inputs[:2] if least and v not in least), value)
