@@ -8,7 +8,7 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.core import INTEGERS, Core, pure
 from extractors.cuda.packs import takes
-from extractors.cuda.values import Kind, Memory, Slot, Val
+from extractors.cuda.values import Kind, Memory, Pointing, Slot, Val
 from kb.dialects.cuda import BITS, CUDA, VECTORS
 from kb.ops import OpKind
 
@@ -131,14 +131,28 @@ def arguments_of(
     found: list[Kind | None] = []
     for argument in node.arguments:
         kind: Kind | None = None
-        if isinstance(argument, n.Name):
-            bound = reader.frame.find(argument.text)
+        array = _moved(argument)
+        bound = reader.frame.find(array.text) if isinstance(array, n.Name) else None
+        if isinstance(bound, Pointing):
+            kind = Kind(to=bound.kind)
+        elif isinstance(argument, n.Name) or _is_array(bound):
             if isinstance(bound, Slot | Memory | Val):
                 kind = bound.kind
         elif not any(_does(one) for one in n.inside(argument)):
             kind = _kind_of(reader, argument)
         found.append(kind)
     return tuple(found)
+
+
+def _moved(argument: n.Expr) -> n.Expr:
+    """What a number of elements is added to; the argument itself when it is no sum."""
+    while isinstance(argument, n.Binary) and argument.operator in ("+", "-"):
+        argument = argument.left
+    return argument
+
+
+def _is_array(bound: object) -> bool:
+    return isinstance(bound, Slot | Memory) and bool(bound.kind.shape)
 
 
 _DOING = (n.Assign, n.Lambda, n.Assembly, n.Unread, n.Braces)
@@ -172,7 +186,8 @@ def chosen(
         return _specialised(several, special, given)
     fitting = [one for one in several if len(one.template) >= template]
     if len(fitting) > 1:
-        exact = [one for one in fitting if _types(one, given)]
+        taking = [one for one in fitting if _types(one, given)]
+        exact = [one for one in taking if _of_vectors(one, given)] or taking
         fitting = exact or fitting
         closer = [one for one in exact if _closed(one)]
         fitting = closer if len(closer) == 1 and len(exact) > 1 else fitting
@@ -198,6 +213,14 @@ def _closed(function: n.Definition) -> bool:
     arguments, such a one is the closer."""
     names = {one.name for one in function.template}
     return not any(one.type.name in names for one in function.parameters)
+
+
+def _of_vectors(function: n.Definition, given: Sequence[Kind | None]) -> bool:
+    """Whether pointers to vectors are taken as such, not as pointers to their first element."""
+    return not any(
+        kind is not None and kind.to is not None and kind.to.shape and one.type.name in CUDA.dtypes
+        for one, kind in zip(function.parameters, given, strict=False)
+    )
 
 
 def _specialised(
@@ -257,6 +280,8 @@ def _fits(written: n.CType, kind: Kind, function: n.Definition) -> bool:
     if bool(written.pointers) != (kind.to is not None or bool(written.pointers and kind.shape)):
         return False
     inner = kind.to or kind
+    if written.pointers and kind.to is None:
+        inner = replace(kind, shape=kind.shape[1:])  # An array is handed on as its first element.
     if written.name in VECTORS:
         return (inner.dtype, inner.shape) == (VECTORS[written.name][0],
                                               (str(VECTORS[written.name][1]),))  # fmt: skip

@@ -89,9 +89,9 @@ class ExpressionBuilder:
             start = node.start_byte
             whole = (node.text or b"").decode("ascii", "replace")
             end = (base.end_byte if base else last.end_byte) - start
-            name = MARK.sub("", whole[:end]).replace(" ", "")
+            name = "".join(MARK.sub("", whole[:end]).split())
             return n.Name(self.at(node), name, self._template_arguments(last), scope)
-        return n.Name(self.at(node), self.text(node).replace(" ", ""), (), scope)
+        return n.Name(self.at(node), "".join(self.text(node).split()), (), scope)
 
     def _template(self, node: Syntax) -> n.Expr:
         name = self.text(node.child_by_field_name("name"))

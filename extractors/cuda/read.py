@@ -38,7 +38,18 @@ from extractors.opaque import opaque_notes
 from kb.dialects.cuda import CUDA
 from kb.errors import InputError
 from kb.evidence import Diagnostic, Lines, Severity
-from kb.ir import UNNAMED, Function, Kernel, Literal, Op, Parameter, ParameterKind, Region, Span
+from kb.ir import (
+    UNNAMED,
+    Function,
+    Kernel,
+    Literal,
+    Op,
+    Parameter,
+    ParameterKind,
+    Region,
+    Span,
+    kernel_ops,
+)
 from kb.ops import OpKind
 
 MAX_BYTES = 5_000_000
@@ -90,7 +101,12 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
         seen, definition = library, one
         if "__CUDA_ARCH" in text and _refuses(one):
             seen, definition = later.find(one) or (library, one)
-        kernel, problem = _kernel(definition, seen, _name(definition, kernels))
+        name = _name(definition, kernels)
+        kernel, problem = _kernel(definition, seen, name)
+        if seen is library and _never_holds(kernel) and (other := later.find(one)):
+            again = _kernel(other[1], other[0], name)
+            if not _never_holds(again[0]):
+                (seen, definition), (kernel, problem) = other, again
         kernels.append(kernel)
         kept.append(definition)
         notes += [*problem, *opaque_notes(kernel, CUDA.file)]
@@ -119,6 +135,18 @@ class _Later:
             if one.name == empty.name and one.at.line == empty.at.line and not _refuses(one):
                 return self._library, one
         return None
+
+
+def _never_holds(kernel: Kernel) -> bool:
+    """Whether a helper asserts what is false: it was compiled for a target that it does not
+    serve."""
+    found = [*kernel_ops(kernel)]
+    claims = {op.inputs[0] for op in found if op.kind == OpKind.DEVICE_ASSERT and op.inputs}
+    return any(
+        op.kind == OpKind.CONST and op.result in claims and not op.attribute("value")
+        for op in found
+        if op.results
+    )
 
 
 _SAYS = frozenset({"printf", "__trap", "assert", "abort", "__assert_fail"})

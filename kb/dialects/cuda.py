@@ -122,6 +122,7 @@ _MEMORY = (
     *_rows(K.ATOMIC_INC, "pointer value", "atomicInc"),
     *_rows(K.ATOMIC_DEC, "pointer value", "atomicDec"),
     Row("__cvta_generic_to_shared", K.SHARED_ADDRESS, "x"),
+    Row("__cvta_generic_to_global", K.COPY, "x"),
     Row("cast_smem_ptr_to_uint", K.SHARED_ADDRESS, "x"),
     *_rows(K.PREFETCH, "pointer", "__prefetch_global_l1 __prefetch_global_l2"),
     Row("__pipeline_memcpy_async", K.ASYNC_COPY, "target pointer bytes"),

@@ -53,12 +53,35 @@ __global__ void move(const short* x, short* out) {
     *reinterpret_cast<V*>(&out[threadIdx.x * W * 2]) = v;
 }
 """
+_POINTED = """#include <cuda_fp16.h>
+namespace packed {
+template <int N>
+__device__ float added(const half* v, float most) { return __half2float(v[0]) - most; }
+template <int N>
+__device__ float added(const __half2* v, float most) { return __low2float(v[0]) + most; }
+}
+__global__ void sums(const __half2* x, float* out) {
+    __half2 own[4];
+    for (int i = 0; i < 4; ++i) own[i] = x[threadIdx.x * 4 + i];
+    out[threadIdx.x] = packed::
+        added<4>(own + 2, 1.f);
+}
+"""
 
 
 def test_an_overload_is_the_one_for_so_many_elements() -> None:
     kernel = sound(_OVERLOADS)
     assert not ops(kernel, OpKind.OPAQUE)
     assert ops(kernel, OpKind.SUB)
+
+
+def test_an_array_is_handed_on_as_what_points_to_its_elements() -> None:
+    kernel = sound(_POINTED)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert not ops(kernel, OpKind.SUB)
+    whole = sound(_POINTED.replace("own + 2", "own"))
+    assert not ops(whole, OpKind.OPAQUE)
+    assert not ops(whole, OpKind.SUB)
 
 
 def test_a_number_is_no_array_and_a_default_names_what_the_arguments_tell() -> None:

@@ -346,6 +346,18 @@ def test_a_body_that_only_refuses_the_target_is_read_for_the_later_one(
     assert len(ops(kernel, OpKind.STORE)) == stores
 
 
+def test_a_helper_that_asserts_what_is_false_is_read_for_the_later_target() -> None:
+    text = (
+        "__device__ float wide(const float* x) {\n#if __CUDA_ARCH__ >= 1000\n return *x;\n#else\n"
+        ' assert(false && "needs sm_100");\n return 0.f;\n#endif\n}\n'
+        "__global__ void later(const float* x, float* y) { y[0] = wide(x); }\n"
+    )
+    (kernel,) = read_cuda(text, "k.cu").kernels
+    assert len(ops(kernel, OpKind.LOAD)) == 1
+    (never,) = read_cuda(text.replace("return *x;", "assert(false); return *x;"), "k.cu").kernels
+    assert not ops(never, OpKind.LOAD)
+
+
 def test_a_kernel_made_by_a_macro() -> None:
     found = read_cuda(
         "#define DEFINE(name, ...) template <__VA_ARGS__> __global__ void name(float* y)\n"
