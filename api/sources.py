@@ -13,6 +13,10 @@ from api.source_files import source_tree
 from kb.errors import InputError
 
 MAX_DISTRIBUTIONS = 2_000
+MAX_LEVELS = 12
+_MARKS = (".git", "pyproject.toml", "setup.py", "PKG-INFO")
+"""What lies where a project begins."""
+
 HEAD_BYTES = 8_000_000
 
 
@@ -69,7 +73,8 @@ def _files(name: str) -> tuple[SourceFile, ...]:
 
 
 def lone_file(name: str, *, package: str | None = None, licence: str | None = None) -> SourceFile:
-    """A file that a person named; in a package folder its path is told from the package's root.
+    """A file that a person named; in a package folder its path is told from the package's root, in
+    CUDA C++ from the project's, whose headers it may include.
 
     Raises InputError when there is none.
     """
@@ -80,6 +85,8 @@ def lone_file(name: str, *, package: str | None = None, licence: str | None = No
     root = path.parent
     while (root / "__init__.py").is_file() and root.parent != root:
         root = root.parent
+    if path.suffix != ".py":
+        root = _project(root)
     relative = path.relative_to(root).as_posix()
     plain = root == path.parent and not given.is_absolute() and ".." not in given.parts
     shown = given.as_posix() if plain else relative
@@ -87,6 +94,15 @@ def lone_file(name: str, *, package: str | None = None, licence: str | None = No
     return SourceFile(
         path=path, root=root, shown=shown, package=told[0], licence=told[1], asked=True
     )
+
+
+def _project(folder: Path) -> Path:
+    """The folder of the project that a file belongs to, where its headers lie; its own folder when
+    nothing above it says where a project begins."""
+    for above in (folder, *folder.parents)[:MAX_LEVELS]:
+        if any((above / mark).exists() for mark in _MARKS) or any(above.glob("*.dist-info")):
+            return above
+    return folder
 
 
 def _in_root(

@@ -141,6 +141,7 @@ class IndexWidth(Pattern):
         products = [n for n in below if n.op.kind == OpKind.MUL or _narrows(n)]
         if not products and made is None:
             return _counted(facts, facts.threads.through(node.op.inputs[1], CASTS) or "")
+        products += [n for p in products for n in _scaled(facts, p)]
         own = [made] if made is not None and made.op.kind in _COMPUTED else []
         over = [n for n in own if n.op.kind == OpKind.FLOOR_DIV]
         told = [*products, *over] if products else own
@@ -210,6 +211,15 @@ class IndexWidth(Pattern):
             for role, value in access.node.op.operands
             if role in ("pointer", "index", "offsets", "mask")
         )
+
+
+def _scaled(facts: Facts, product: Node) -> list[Node]:
+    """The product that a number of elements multiplies: a position in vectors."""
+    for value, times in (product.op.inputs[:2], product.op.inputs[1::-1]):
+        made = facts.threads.producer(facts.threads.through(value, CASTS | COPIES))
+        if facts.number(times) is not None and made is not None and made.op.kind == OpKind.MUL:
+            return [made]
+    return []
 
 
 def _counted(facts: Facts, value: str) -> tuple[str, list[Node]]:

@@ -34,7 +34,11 @@ def _attention(facts: Facts) -> str | None:
         return None
     if rebuilt := recomputed(facts):
         return _attention_backward(facts) if _weighs_values(facts, rebuilt) else None
-    if not attends(facts) or not any(loop.of(Role.RUNNING_MAXIMUM) for loop in facts.loops):
+    if (
+        not attends(facts)
+        or len(facts.contractions) < 2
+        or not any(loop.of(Role.RUNNING_MAXIMUM) for loop in facts.loops)
+    ):
         return None
     if any(e.rescale for e in facts.exponentials) and _splits(facts):
         return "attention_decode"
@@ -43,15 +47,15 @@ def _attention(facts: Facts) -> str | None:
 
 def attends(facts: Facts) -> bool:
     """Whether exponentials of products weigh what another product takes: those of a loss over the
-    classes of a product are only added up, or multiplied by its own operands."""
+    classes of a product are only added up, or multiplied by its own operands. What is not
+    understood may be that product."""
     if rebuilt := recomputed(facts):
         return bool(facts.score_products) and _weighs_values(facts, rebuilt)
+    taken = [p.op.operand(role) for p in facts.contractions for role in ("lhs", "rhs")]
+    taken += [value for n in facts.graph.of(OpKind.OPAQUE) for value in n.op.inputs]
+    powers = facts.graph.node_set(e.node for e in facts.exponentials)
     return bool(facts.score_products) and any(
-        facts.graph.rests_on(p.op.operand(role), e.node)
-        for p in facts.contractions
-        if p not in facts.score_products
-        for e in facts.exponentials
-        for role in ("lhs", "rhs")
+        facts.graph.rests_on_any(value, powers) for value in taken
     )
 
 

@@ -67,6 +67,26 @@ def test_store_takes_every_sample(folder: Path, tmp_path: Path) -> None:
     assert tilelore("lint", folder / "copy.cu").exit_code in (0, 1)
 
 
+def test_headers_of_a_lone_file_lie_in_its_project(tmp_path: Path) -> None:
+    """The folder that says where a project begins is not left, and it names the file."""
+    for name in ("csrc/include", "csrc/ops"):
+        (tmp_path / "project" / name).mkdir(parents=True)
+    files = {
+        "outside.h": "__device__ float more(float x) { return x + 2.f; }\n",
+        "project/csrc/include/twice.h": "__device__ float twice(float x) { return x * 2.f; }\n",
+        "project/csrc/ops/k.cu": '#include "twice.h"\n#include "../../../outside.h"\n'
+        "__global__ void k(float* x) { x[0] = twice(x[0]); x[1] = more(x[1]); }\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    path = tmp_path / "project/csrc/ops/k.cu"
+    alone = extract_file(path)
+    assert (alone.kernels[0].opaque, alone.source.path) == (2, "k.cu")
+    (tmp_path / "project/pyproject.toml").write_text("", encoding="utf-8")
+    inside = extract_file(path)
+    assert (inside.kernels[0].opaque, inside.source.path) == (1, "csrc/ops/k.cu")
+
+
 def test_a_large_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "large.cu"
     path.write_text("// " + "x" * 5_000_001, encoding="utf-8")
