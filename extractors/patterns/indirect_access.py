@@ -12,7 +12,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import ONE, AtomKind, Expr, only_bounds, scale, sub
+from kb.analysis.symbolic import ONE, AtomKind, Expr, mul, only_bounds, scale, sub
 from kb.evidence import Decision
 
 _PAGED = vary(
@@ -61,6 +61,7 @@ Found = tuple[Node, Node]
 """What loads a number, and an access that it places."""
 
 _GATHER = "token-level gather"
+_PAGE = "page id scalar + tile load"
 _OFFSET = "cu_seqlens pointer offset"
 _POSITIONS = (AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 _ROW = "row by a loaded id"
@@ -75,6 +76,16 @@ def pick(x, ids, out, s, T: tl.constexpr):
     tl.store(out + own * s + at, tl.load(x + tl.load(ids + own) * s + at))
 """
 )
+_BLOCKS = vary(
+    _STATE,
+    (
+        "tl.store(out + own * s + at, tl.load(x + tl.load(ids + own) * s + at))",
+        "at = tl.load(ids + own) * T + tl.arange(0, T)\n"
+        "    tl.store(out + own * T + tl.arange(0, T), tl.load(x + at * s))",
+    ),
+    ("def pick(x, ids, out, s, T", "def pick(x, ids, out, s, n, T"),
+)
+"""A list says which tiles of an array are read."""
 _SLOT = vary(
     _STATE,
     (
@@ -119,7 +130,9 @@ class IndirectAccess(Pattern):
     axis = "ragged_access"
     source = "Kwon et al., Efficient Memory Management with PagedAttention (2023)"
     matches = (
-        Case(_PAGED, "page id scalar + tile load"),
+        Case(_PAGED, _PAGE),
+        Case(_BLOCKS, _PAGE),
+        Case(vary(_BLOCKS, ("x + at * s", "x + at % n * s")), _PAGE),
         Case(_ROWS, "token-level gather"),
         Case(_SEGMENT, _OFFSET),
         Case(_SPARSE, "loop bounds loaded"),
@@ -130,6 +143,11 @@ class IndirectAccess(Pattern):
         Case(_BEGUN, _OFFSET),
     )
     near_misses = (
+        NearMiss(
+            vary(_BLOCKS, ("(ids + own) * T", "(ids + own) * 4")),
+            why="a place between the tiles, not the number of one",
+            value=_PAGE,
+        ),
         NearMiss(_SLOT, why="a place in a page is no start of a segment", value=_OFFSET),
         NearMiss(ATTENTION, why="addresses are computed from block ids"),
         NearMiss(
@@ -203,7 +221,9 @@ class IndirectAccess(Pattern):
         if own and all(only_bounds(e, node.result) for e in own):
             return ""
         if len(access.index) > 1 and any(_is_loaded(e) for e in own):
-            return "page id scalar + tile load"
+            return _PAGE
+        if any(_of_tiles(e, node.result) for e in own):
+            return _PAGE
         steps = [s for e in own for s in _steps(e, node.result)]
         if steps and all(s.has(*_POSITIONS) for s in steps):
             return ""
@@ -253,6 +273,16 @@ def _is_loaded(index: Expr) -> bool:
 def _steps(index: Expr, value: str) -> list[Expr]:
     """What a loaded number is multiplied with."""
     return [index.coefficient(a) for a in set(index.top()) if a.value == value]
+
+
+def _of_tiles(index: Expr, value: str) -> bool:
+    """True for a loaded number that counts tiles: a step of it is as long as a tile is. Positions
+    may wrap around behind it."""
+    inside = [a.args[0] for a in set(index.top()) if a.kind is AtomKind.MOD and a.args]
+    steps = _steps(index, value)
+    lanes = [a for a in set(index.top()) if a.kind is AtomKind.LANE]
+    tiles = [mul(index.coefficient(a), a.args[0]) for a in lanes]
+    return any(s in tiles for s in steps) or any(_of_tiles(e, value) for e in inside)
 
 
 def _paged(index: list[Expr], value: str) -> bool:

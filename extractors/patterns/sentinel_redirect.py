@@ -70,6 +70,7 @@ class SentinelRedirect(Pattern):
         Case(ADD_THREADS, "store mask operand"),
     )
     near_misses = (
+        NearMiss(vary(ADD_POINTER, ("inside)\n", "True)\n")), why="every lane is stored"),
         NearMiss(ROW_NORM, why="lanes are written where they are, or clipped"),
         NearMiss(
             vary(_SORTED, ("ct.scatter(out, to, v)", "ct.scatter(out, to, v, check_bounds=False)")),

@@ -31,8 +31,13 @@ def unset(graph: Graph, value: str) -> bool:
 
 
 def set_or_none(graph: Graph, value: str | None) -> str | None:
-    """An operand, or None where the text hands on None: nothing is masked by `mask=None`."""
-    return None if value is None or unset(graph, value) else value
+    """An operand, or None where the text hands on None or true: nothing is masked by `mask=None`,
+    nor by `mask=True`."""
+    made = graph.producer(value) if value is not None else None
+    always = (
+        made is not None and made.op.kind == OpKind.CONST and made.op.attribute("value") is True
+    )
+    return None if value is None or always or unset(graph, value) else value
 
 
 def _of_registers(graph: Graph, op: Op) -> bool:
