@@ -110,6 +110,13 @@ def filter(x, w, out, n, s, K: tl.constexpr, T: tl.constexpr):
     tl.store(out + row * s + at, sum, mask=at < n)
 """
 )
+_PARTS_THREADS = """__global__ void parts(const float* x, const int* starts, float* out, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0.f;
+    for (int i = starts[row]; i < starts[row + 1]; i += 1) sum += x[row];
+    if (row < n) out[row] = sum;
+}
+"""
 
 
 class OverlappingWindows(Pattern):
@@ -132,6 +139,17 @@ class OverlappingWindows(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(_PARTS_THREADS, why="neighbours say where a part begins and where it ends"),
+        NearMiss(
+            vary(
+                _PARTS_THREADS,
+                (
+                    "for (int i = starts[row]; i < starts[row + 1]; i += 1) sum +=",
+                    "sum = starts[row + 1] - starts[row] +",
+                ),
+            ),
+            why="how long a part is",
+        ),
         NearMiss(
             vary(_POOL, ("x + (at + i) * n", "x + (at + i * T) * n")),
             why="every round reads the next tile",

@@ -13,6 +13,7 @@ from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind
 from kb.ops import OpKind
 
+_COUNTS = frozenset({"i32", "i64", "u32", "u64"})
 MOST = 48
 """Loads of one array that are compared with each other."""
 
@@ -22,9 +23,24 @@ def shifted(facts: Facts) -> list[list[Access]]:
     found = []
     for loads in (group[:MOST] for group in _tiles(facts).values()):
         near = [a for a in loads if any(_near(facts, a, b) for b in loads)]
+        near = [a for a in near if not _ends(facts, a, near)]
         if len(near) > 1:
             found.append(near)
     return found
+
+
+def _ends(facts: Facts, access: Access, beside: list[Access]) -> bool:
+    """Whether a whole number says where a part begins or ends: it is taken off its neighbour, or
+    bounds a loop."""
+    if facts.types.dtype(access.value) not in _COUNTS:
+        return False
+    bounds = [v for x in facts.loops for v in (x.low, x.high) if v is not None]
+    others = [b for b in beside if b is not access]
+    return any(access in facts.feeding(v) for v in bounds) or any(
+        access in facts.held_loads(own) and any(b in facts.held_loads(other) for b in others)
+        for n in facts.graph.of(OpKind.SUB)
+        for own, other in (n.op.inputs[:2], n.op.inputs[1::-1])
+    )
 
 
 def stepped(facts: Facts) -> list[Access]:
