@@ -108,7 +108,7 @@ def _asked(material: Material, launch: LaunchRecord) -> Iterator[Value]:
     for cond in (*checks, *(guard.cond for guard in launch.path.guards)):
         for part in parts(cond):
             asks = part.op == "attr" and part.args[1] in ("is_contiguous", "T", "mT")
-            if asks or part.op == "stride":
+            if asks or part.op in ("stride", "strides"):
                 yield part.args[0]
 
 

@@ -74,6 +74,10 @@ class StridesOfAnother(Rule):
             why="the host refuses another layout",
         ),
         NearMiss(
+            vary(_POINTER, ("    double[", "    assert out.stride() == x.stride()\n    double[")),
+            why="the host asks whether both lie alike",
+        ),
+        NearMiss(
             vary(_POINTER, ("x, out, sx, n", "x, out, sx, so, n"),
                  ("(out + row * sx", "(out + row * so"),
                  ("x.stride(0), n", "x.stride(0), out.stride(0), n")),
@@ -159,6 +163,6 @@ def _cared(material: Material, launch: LaunchRecord) -> set[Value]:
         part.args[0]
         for cond in conds
         for part in parts(cond)
-        if part.op == "stride"
+        if part.op in ("stride", "strides")
         or (part.op == "attr" and part.args[1] in ("is_contiguous", "stride"))
     }
