@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
+from extractors.patterns.cases_early import COMPUTED, TRIANGLE, TRIANGLE_THREADS
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, HELPER_LEAVES_THREADS
 from extractors.patterns.runtime_branch import past_extent
@@ -16,28 +17,9 @@ from kb.analysis.loops import Loop, once, persistent
 from kb.analysis.symbolic import AtomKind
 from kb.dtypes import is_float
 from kb.evidence import Decision
-from kb.ops import COMPARISONS, READS, OpKind
+from kb.ops import COMPARISONS, CONTRACTIONS, READS, OpKind
 
 _HALF = "early return on one side of the diagonal"
-_TRIANGLE = (
-    POINTER
-    + """
-@triton.jit
-def half(x, out, n, T: tl.constexpr):
-    i = tl.program_id(0)
-    j = tl.program_id(1)
-    if j > i:
-        return
-    at = i * n + j * T + tl.arange(0, T)
-    tl.store(out + at, tl.load(x + at))
-"""
-)
-_TRIANGLE_THREADS = """__global__ void half(const float* x, float* out, int n) {
-    if (blockIdx.y > blockIdx.x) return;
-    int at = blockIdx.x * n + blockIdx.y * blockDim.x + threadIdx.x;
-    out[at] = x[at];
-}
-"""
 _LEAVES = (
     POINTER
     + """
@@ -219,11 +201,12 @@ class EarlyExit(Pattern):
         Case(_MARKED, "early return for marked items"),
         Case(_MARKED_THREADS, "early return for marked items"),
         Case(HELPER_LEAVES_THREADS, "early return for marked items"),
-        Case(_TRIANGLE, _HALF),
-        Case(_TRIANGLE_THREADS, _HALF),
+        Case(TRIANGLE, _HALF),
+        Case(TRIANGLE_THREADS, _HALF),
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
     )
     near_misses = (
+        NearMiss(COMPUTED, why="what was computed decides, not where the block is"),
         NearMiss(vary(_LOOPED, ("(0, work, 1)", "(0, s, 1)")), why="a loop over the row"),
         NearMiss(vary(_EMPTY, ("offsets + own", "offsets")), why="a switch, no size of the share"),
         NearMiss(vary(_CALLED, ("if slot < 0:", "if T < 64:")), why="parameters decide for all"),
@@ -241,9 +224,9 @@ class EarlyExit(Pattern):
         NearMiss(
             vary(_MARKED, ("tl.load(y + row)", "tl.load(y)")), why="one switch for all blocks"
         ),
-        NearMiss(vary(_TRIANGLE, ("if j > i:", "if n > 7:")), why="the same for all blocks"),
+        NearMiss(vary(TRIANGLE, ("if j > i:", "if n > 7:")), why="the same for all blocks"),
         NearMiss(
-            _TRIANGLE_THREADS.replace("if (blockIdx.y > blockIdx.x) return;", ""),
+            TRIANGLE_THREADS.replace("if (blockIdx.y > blockIdx.x) return;", ""),
             why="every block works",
         ),
         NearMiss(ADD_POINTER, why="the tail is masked, nothing leaves"),
@@ -290,7 +273,8 @@ class EarlyExit(Pattern):
         skips = _skips(facts, branch) if len(branch.loops) == 1 else []
         if skips:
             return "items past a loaded length are skipped", [*skips]
-        if branch.loops or not (leaves or _parts(facts, branch)):
+        computed = facts.graph.roots(branch.op.inputs[0], *CONTRACTIONS)
+        if computed or branch.loops or not (leaves or _parts(facts, branch)):
             return "", []
         above = facts.graph.upstream(branch.op.inputs[0])
         tests = [n for n in above if n.op.kind in COMPARISONS]
