@@ -1,11 +1,11 @@
-"""Whether warps of a block do different work."""
+"""Whether warps of a block, or blocks of a grid, do different work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
@@ -57,13 +57,38 @@ WARP = 32
 """Threads of a warp. Source: CUDA C++ Programming Guide, hardware multithreading."""
 
 _BY_NUMBER = "roles by the number of the warp"
+_BY_BLOCK = "roles by the number of the block"
+_TWO = (
+    POINTER
+    + """
+@triton.jit
+def both(x, y, out, low, n, m, T: tl.constexpr):
+    own = tl.program_id(0)
+    at = tl.arange(0, T)
+    if own < m:
+        tl.store(out + own * T + at, tl.load(x + own * T + at) * 2.0)
+    else:
+        tl.store(low + (own - m) * T + at, tl.load(y + (own - m) * T + at) + 1.0)
+"""
+)
+_TWO_THREADS = """__global__ void both(const float* x, const float* y, float* out,
+                                  float* low, int n) {
+    if (blockIdx.x % 2) {
+        low[blockIdx.x / 2 * blockDim.x + threadIdx.x] = y[threadIdx.x] + 1.f;
+        return;
+    }
+    int at = blockIdx.x / 2 * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = x[at] * 2.f;
+}
+"""
 _COPIES = (OpKind.ASYNC_COPY, OpKind.BULK_COPY)
 _OWN = (OpKind.THREAD_ID, OpKind.WARP_ID, OpKind.LANE_ID, OpKind.WARP_PARTITION)
 
 
 class WarpRoles(Pattern):
     """A branch on the warp whose one side copies into shared memory and whose other side reads it,
-    or on whose two sides something is written; or an option of a loop."""
+    or on whose two sides something is written; a branch on the block whose sides write other
+    arrays; or an option of a loop."""
 
     name = "roles-of-warps"
     axis = "warp_specialization"
@@ -75,8 +100,14 @@ class WarpRoles(Pattern):
         Case(_JOBS, _BY_NUMBER),
         Case(_JOBS.replace("threadIdx.y == ", "threadIdx.x / 32 == "), _BY_NUMBER),
         Case(_JOBS.replace("} else if", "}\n    if"), _BY_NUMBER),
+        Case(_TWO, _BY_BLOCK),
+        Case(_TWO_THREADS, _BY_BLOCK),
     )
     near_misses = (
+        NearMiss(vary(_TWO, ("tl.store(low", "tl.store(out")), why="one output, in two ways"),
+        NearMiss(vary(_TWO, ("own < m:", "n < m:")), why="the launch decides for all blocks"),
+        NearMiss(_TWO_THREADS.replace("        return;\n", ""), why="every block goes on"),
+        NearMiss(_TWO_THREADS.replace("low[", "out["), why="one output, in two ways"),
         NearMiss(vary(_OPTION, ("=True", "=False")), why="the option is off"),
         NearMiss(PRODUCT_POINTER, why="the loop has no such option"),
         NearMiss(PRODUCT_THREADS, why="every thread copies and computes"),
@@ -101,6 +132,8 @@ class WarpRoles(Pattern):
         ]
         if options:
             yield self.decide(facts, "compiler option", options)
+        if apart := _by_block(facts):
+            yield self.decide(facts, _BY_BLOCK, apart)
         if facts.program is facts.source:
             return
         shared = facts.shared
@@ -128,6 +161,41 @@ class WarpRoles(Pattern):
             r or any(op.kind == OpKind.MMA for op in s) for r, s in zip(reads, sides, strict=True)
         ]
         return fills[0] != fills[1] and reads[fills.index(False)]
+
+
+def _by_block(facts: Facts) -> list[Node]:
+    """Branches on the number of the block whose sides write other arrays, or one of which writes
+    its own and leaves; with what they ask."""
+    found: list[Node] = []
+    for branch in facts.graph.of(OpKind.IF):
+        test = facts.graph.producer(facts.graph.core(branch.op.inputs[0]))
+        if branch.loops or test is None or not _of_block(facts, branch.op.inputs[0]):
+            continue
+        inside = [s for s in facts.stores if s.node.inside(branch)]
+        first = [s for s in inside if _side(s.node, branch) == 0]
+        rest = [s for s in inside if s not in first]
+        end = branch.op.regions[0].terminator
+        if not rest and end is not None and end.kind == OpKind.RETURN:
+            rest = [s for s in facts.stores if s.node.index > branch.last]
+        arrays = [{s.array for s in side} for side in (first, rest)]
+        if all(arrays) and not arrays[0] & arrays[1] and None not in arrays[0] | arrays[1]:
+            found += [branch, test]
+    return found
+
+
+def _side(node: Node, branch: Node) -> int:
+    """The side of a branch that a node stands on."""
+    way = (one for one in (node, *node.around()) if one.parent is branch)
+    return next((one.branch for one in way), -1)
+
+
+def _of_block(facts: Facts, condition: str) -> bool:
+    """Whether nothing but the number of the block, and numbers that all blocks share, is asked."""
+    atoms = set(facts.values.expr(condition).atoms())
+    tests = [n for n in facts.graph.upstream(condition) if n.op.kind in COMPARISONS]
+    atoms |= {a for n in tests for v in n.op.inputs[:2] for a in facts.values.expr(v).atoms()}
+    apart = (AtomKind.LANE, AtomKind.LOADED, AtomKind.INDUCTION)
+    return any(a.kind is AtomKind.BLOCK for a in atoms) and not any(a.kind in apart for a in atoms)
 
 
 def _by_number(facts: Facts) -> list[Node]:
