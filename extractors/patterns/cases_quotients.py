@@ -114,3 +114,15 @@ def share(x, y, out, n, T: tl.constexpr):
     tl.store(out + at, top / total * v)
 """
 )
+
+STEP_THREADS = """__global__ void step(float* w, const float* m, const float* v, int n, float eps) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) w[at] -= m[at] / (sqrtf(v[at]) + eps);
+}
+"""
+SCALED_THREADS = """__global__ void scaled(const float* x, const float* by, float* out, int n) {
+    int row = blockIdx.x;
+    float scale = by[row] > 0.f ? 1.f / by[row] : 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) out[row * n + i] = x[row * n + i] * scale;
+}
+"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
@@ -15,7 +15,9 @@ from extractors.patterns.cases_quotients import (
     MEAN_OF_TILE,
     ROWS_DIVIDED,
     RUNNING,
+    SCALED_THREADS,
     SHARE,
+    STEP_THREADS,
     SWISH,
 )
 from extractors.patterns.cases_rows import (
@@ -32,7 +34,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
 from kb.analysis.idioms import is_wide
 from kb.analysis.symbolic import AtomKind, Expr
-from kb.dtypes import is_float
+from kb.analysis.thread_quotients import divided_one_by_one, reciprocals
 from kb.evidence import Decision
 from kb.ops import READS, REDUCTIONS, OpKind
 
@@ -96,6 +98,15 @@ class ReciprocalOnce(Pattern):
         Case(SOFTMAX_CHUNKS_THREADS, "one reciprocal per row"),
         Case(MERGE_LOOP_THREADS, "one reciprocal per row"),
         Case(OWN_ROW_THREADS, "divide per element"),
+        Case(STEP_THREADS, "divide per element"),
+        Case(SCALED_THREADS, "one reciprocal per row"),
+        Case(
+            vary(
+                SCALED_THREADS,
+                ("by[row] > 0.f ? 1.f / by[row] : 0.f", "by[row] / (by[row] + by[row + 1])"),
+            ),
+            "one reciprocal per row",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -133,6 +144,23 @@ class ReciprocalOnce(Pattern):
             why="no loaded numbers are divided",
             value="divide per element",
         ),
+        NearMiss(vary(STEP_THREADS, ("(sqrtf(v[at]) + eps)", "8.f")), why="a number that is known"),
+        NearMiss(
+            vary(STEP_THREADS, ("m[at] / (sqrtf(v[at]) + eps)", "m[at] / (float)n")),
+            why="a sum over so many",
+        ),
+        NearMiss(
+            vary(
+                STEP_THREADS,
+                ("m[at] / (sqrtf(v[at]) + eps)", "m[at] * (1.f / (1.f + expf(-v[at])))"),
+            ),
+            why="every element has a reciprocal of its own",
+        ),
+        NearMiss(
+            vary(SCALED_THREADS, ("x[row * n + i] * scale", "x[row * n + i] + scale")),
+            why="nothing is multiplied by the reciprocal",
+            value="one reciprocal per row",
+        ),
         NearMiss(SWISH, why="every element has a reciprocal of its own"),
         NearMiss(PRODUCT, why="nothing is divided"),
         NearMiss(PRODUCT_POINTER, why="nothing is divided"),
@@ -155,7 +183,9 @@ class ReciprocalOnce(Pattern):
         mean = [n for n in facts.graph.of(OpKind.DIV) if self._mean(facts, n)]
         mean += [n for n in each if n not in mean and self._of_a_row(facts, n)]
         told = {n.op.span for n in (*mean, *once)}
-        each += [n for n in _in_rounds(facts) if n.op.span not in told]
+        once += [n for n in reciprocals(facts) if n.op.span not in told]
+        told = {n.op.span for n in (*mean, *once)}
+        each += [n for n in divided_one_by_one(facts) if n.op.span not in told]
         each = [n for n in each if n not in mean]
         if once:
             yield self.decide(facts, "one reciprocal per row", [*mean, *once])
@@ -265,26 +295,6 @@ class ReciprocalOnce(Pattern):
                     if any(facts.graph.roots(v, *READS) for v in other):
                         found.append(user)
         return found
-
-
-def _in_rounds(facts: Facts) -> Iterator[Node]:
-    """Where a thread divides, in every round of a loop, what the round loads or takes out of
-    registers, by a number that was there before."""
-    graph = facts.threads
-    for node in graph.of(OpKind.DIV) if facts.of_threads else ():
-        over, under = node.op.inputs[:2]
-        made = graph.producer(graph.core(under))
-        if node.loop is None or (made is not None and made.inside(node.loop)):
-            continue
-        if not graph.roots(under, *READS) and under not in facts.graph.function.parameter_names:
-            continue
-        kind = node.op.results[0].type
-        if kind is None or not is_float(kind.dtype) or graph.roots(over, OpKind.MAXIMUM):
-            continue
-        above = graph.upstream(over, lambda n: n.op.kind in (*READS, OpKind.SHUFFLE))
-        inner = [n.op.kind for n in above if n.inside(node.loop)]
-        if OpKind.SHUFFLE not in inner and not {*READS, OpKind.EXTRACT}.isdisjoint(inner):
-            yield node
 
 
 def _of_elements(facts: Facts, node: Node) -> bool:
