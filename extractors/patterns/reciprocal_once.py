@@ -146,10 +146,6 @@ class ReciprocalOnce(Pattern):
         ),
         NearMiss(vary(STEP_THREADS, ("(sqrtf(v[at]) + eps)", "8.f")), why="a number that is known"),
         NearMiss(
-            vary(STEP_THREADS, ("m[at] / (sqrtf(v[at]) + eps)", "m[at] / (float)n")),
-            why="a sum over so many",
-        ),
-        NearMiss(
             vary(
                 STEP_THREADS,
                 ("m[at] / (sqrtf(v[at]) + eps)", "m[at] * (1.f / (1.f + expf(-v[at])))"),
