@@ -108,6 +108,28 @@ _TRIPLES = """__global__ void colours(const float* x, const float* by, float* ou
     if (at < n * 3) out[at] = x[at] * by[at / 3] + by[n + at % 3];
 }
 """
+_ROUTE = """__global__ void owners(const int* ids, int* counts, int n, int per) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) atomicAdd(counts + ids[at] / per, 1);
+}
+"""
+_STARTS = """__global__ void starts(const int* sums, long long* first, int n, int per) {
+    for (int i = 0; i < n; i++) {
+        if (i % per == 0) first[i / per] = sums[threadIdx.x];
+    }
+}
+"""
+_PARTNERS = (
+    POINTER
+    + """
+@triton.jit
+def partners(x, by, out, T: tl.constexpr):
+    at = tl.arange(0, T)
+    first = at % 2 == 0
+    other = tl.load(x + tl.where(first, at + 1, at - 1))
+    tl.store(out + at, other * tl.load(by + at // 2))
+"""
+)
 _WARPS = (32, 64)
 _SIZES = (AtomKind.PARAMETER, AtomKind.EXTENT)
 
@@ -133,6 +155,9 @@ class FlatIndexSplit(Pattern):
         Case(PREPARED_THREADS, "recomputed div"),
         Case(_TAPS, "recomputed div"),
         Case(_SLOT, "recomputed div"),
+        Case(_ROUTE, "recomputed div"),
+        Case(_STARTS, "recomputed div"),
+        Case(_PARTNERS, "recomputed div"),
     )
     near_misses = (
         NearMiss(
@@ -152,6 +177,9 @@ class FlatIndexSplit(Pattern):
             vary(_ROLL_TILE, ("at // width, (at % width + by) % width", "0, (at + by) % width")),
             why="a position is wrapped, nothing is taken apart",
         ),
+        NearMiss(vary(_ROUTE, ("ids[at] / per", "ids[at]")), why="the place is loaded as it is"),
+        NearMiss(vary(_STARTS, ("first[i / per]", "first[i]")), why="nothing is divided"),
+        NearMiss(vary(_PARTNERS, ("at // 2", "at")), why="the half is chosen, nothing is divided"),
         NearMiss(vary(_GROUPS, ("at // size", "at")), why="one weight per element"),
         NearMiss(
             vary(_TRIPLES, ("at / 3", "at / 32"), ("at % 3", "at % 32")),
@@ -205,9 +233,11 @@ class FlatIndexSplit(Pattern):
         if under.has(AtomKind.LANE):
             return False
         if not over.has(AtomKind.LANE):
-            return under.constant is None and not facts.of_threads and self._single(facts, over)
+            placed = not facts.of_threads or (over.atom is not None and _loaded([over.atom]))
+            return under.constant is None and placed and self._single(facts, over)
+        flat = over.has(AtomKind.BLOCK) or not facts.of_threads
         return under.constant is None or (
-            under.constant > 1 and under.constant not in _WARPS and over.has(AtomKind.BLOCK)
+            under.constant > 1 and under.constant not in _WARPS and flat
         )
 
     def _single(self, facts: Facts, over: Expr) -> bool:
@@ -227,10 +257,16 @@ def _within(facts: Facts, parts: list[Node]) -> list[Node]:
     """Remainders alone that place a load, of flat positions that a store goes to as they are: the
     column of what one row is shared by, as a bias."""
     written = {index for s in facts.stores for index in s.index}
-    found = [n for n in parts if n.op.kind == OpKind.MOD]
+    found = [n for n in parts if n.op.kind == OpKind.MOD and not _small(facts, n)]
     found = [n for n in found if facts.values.expr(n.op.inputs[0]) in written]
     read = [v for a in facts.loads for v in a.address] if found else []
     return [n for n in found if any(facts.graph.rests_on(v, n) for v in read)]
+
+
+def _small(facts: Facts, node: Node) -> bool:
+    """Whether lanes alone are divided by a constant: the other half of pairs."""
+    over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
+    return under.constant is not None and not over.has(AtomKind.BLOCK)
 
 
 def _middle(facts: Facts, node: Node) -> bool:
@@ -242,23 +278,31 @@ def _middle(facts: Facts, node: Node) -> bool:
 def divided_positions(facts: Facts) -> list[Node]:
     """Quotients of a loop's positions, or of lanes, that address memory, no remainder beside
     them."""
-    left = {facts.values.expr(n.op.inputs[0]) for n in facts.graph.of(OpKind.MOD)}
-    parts = [n for n in facts.graph.of(OpKind.FLOOR_DIV) if _stepped(facts, n, left)]
-    places = [v for a in facts.accesses for v in a.address] if parts else []
-    return [n for n in parts if any(facts.graph.rests_on(v, n) for v in places)]
+    quotients = facts.graph.of(OpKind.FLOOR_DIV)
+    places = [v for a in facts.accesses for v in a.address] if quotients else []
+    rests = [n for n in facts.graph.of(OpKind.MOD) if _placing(facts, n, places)]
+    left = {facts.values.expr(n.op.inputs[0]) for n in rests}
+    parts = [n for n in quotients if _stepped(facts, n, left)]
+    return [n for n in parts if _placing(facts, n, places)]
+
+
+def _placing(facts: Facts, node: Node, places: list[str]) -> bool:
+    return any(facts.graph.rests_on(v, node) for v in places)
 
 
 def _stepped(facts: Facts, node: Node, left: set[Expr]) -> bool:
     """True for a quotient of what a loop variable, perhaps with lanes or times sizes, is added to;
-    or of lanes, of threads those of the whole grid, by a number that is handed in."""
+    or of lanes, of threads those of the whole grid, or what a thread loads, by a number that is
+    handed in."""
     over, under = (facts.values.expr(v) for v in node.op.inputs[:2])
     steps = [a for f, _ in over.terms for a in f if _sizes(f, a)]
     rounds = bool(node.loops) and any(a.kind is AtomKind.INDUCTION for a in steps)
     handed = under.atom is not None and under.atom.kind is AtomKind.PARAMETER
     flat = over.has(AtomKind.BLOCK) if facts.of_threads else True
-    lanes = handed and flat and any(a.kind is AtomKind.LANE for a in steps)
+    lanes = flat and any(a.kind is AtomKind.LANE for a in steps)
+    loaded = facts.of_threads and over.atom is not None and _loaded([over.atom])
     whole = all(under.atom in f for f, _ in over.terms)  # so many tiles, counted again
-    return over not in left and not whole and (rounds or lanes)
+    return over not in left and not whole and (rounds or (handed and (lanes or loaded)))
 
 
 def _sizes(factors: tuple[Atom, ...], one: Atom) -> bool:

@@ -34,6 +34,25 @@ __global__ void turn(const float* x, float* out, int n, Divisor width) {
     if (at < n) out[(at % width) * n + at / width] = x[at];
 }
 """
+_ANGLE = """#include "divisor.h"
+__global__ void turned(const float* x, float* out, int n, Divisor length, float by) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float angle = (float)(at % length) * by;
+    if (at < n) out[at] = x[at] * cosf(angle);
+}
+"""
+_FIELD = """#include "divisor.h"
+struct Pages {
+    Divisor size;
+    int width;
+    float* data;
+};
+__global__ void append(const float* x, const int* ends, Pages pages) {
+    unsigned last = ends[blockIdx.x] - 1;
+    unsigned entry = last % pages.size;
+    pages.data[entry * pages.width + threadIdx.x] = x[threadIdx.x];
+}
+"""
 _HIGH = """__global__ void turn(const float* x, float* out, int n, unsigned by, int shift,
                      int width) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -54,8 +73,8 @@ def turn(x, out, n, by, shift, width, T: tl.constexpr):
 
 
 class PreparedDivisor(Pattern):
-    """A place in memory is won by dividing a whole number by an argument of a class of its own,
-    or by the upper half of its product with an argument, shifted by another one."""
+    """A whole number is divided by an argument of a class of its own, or a place in memory is won
+    by the upper half of a product with an argument, shifted by another one."""
 
     name = "integer-division-by-a-prepared-divisor"
     axis = "division_strength"
@@ -63,11 +82,15 @@ class PreparedDivisor(Pattern):
     matches = (
         Case(PREPARED_THREADS, "divisor prepared by the host"),
         Case(_CLASS, "divisor prepared by the host"),
+        Case(_ANGLE, "divisor prepared by the host"),
+        Case(_FIELD, "divisor prepared by the host"),
         Case(_HIGH, "divisor prepared by the host"),
         Case(_HIGH_POINTER, "divisor prepared by the host"),
     )
     near_misses = (
         NearMiss(vary(_CLASS, ("Divisor width", "int width")), why="a plain number divides"),
+        NearMiss(vary(_ANGLE, ("Divisor length", "int length")), why="a plain number divides"),
+        NearMiss(vary(_FIELD, ("Divisor size", "int size")), why="a plain number divides"),
         NearMiss(vary(_HIGH, ("by) + at) >> shift", "by) + at)")), why="nothing is shifted"),
         NearMiss(
             vary(_HIGH_POINTER, ("(tl.umulhi(at, by) + at) >> shift", "at // width")),

@@ -10,18 +10,26 @@ from kb.analysis.record_fields import field_of
 from kb.ops import OpKind
 
 _OPEN = "?"
+_QUOTIENTS = (OpKind.DIV, OpKind.MOD, OpKind.FLOOR_DIV)
 _NUMBER = re.compile(r"(i|u|f|bf|tf)\d+\w*( .*)?|dtypeof\(.*")
 
 
 def prepared_quotients(facts: Facts) -> list[Node]:
-    """Quotients and remainders by prepared divisors that address memory or split another one."""
-    parts = [n for n in facts.graph.of(OpKind.DIV, OpKind.MOD, OpKind.FLOOR_DIV) if _made(facts, n)]
+    """Quotients and remainders by prepared divisors that address memory or split another one; by an
+    argument of a class of its own, whatever they are for."""
+    parts = [n for n in facts.graph.of(*_QUOTIENTS) if _made(facts, n)]
     for high in facts.graph.of(OpKind.UMULHI):
         parts += _shifted(facts, high)
     if not parts:
         return []
     places = [v for a in facts.accesses for v in a.address]
-    return [n for n in parts if any(facts.graph.rests_on(v, n) for v in places)]
+    own = facts.graph.function.parameter_names
+    return [
+        n
+        for n in parts
+        if (n.op.kind in _QUOTIENTS and facts.graph.through(n.op.inputs[1], COPIES) in own)
+        or any(facts.graph.rests_on(v, n) for v in places)
+    ]
 
 
 def _made(facts: Facts, node: Node) -> bool:
@@ -33,7 +41,7 @@ def _made(facts: Facts, node: Node) -> bool:
     kind = facts.types.dtype(under)
     if under in facts.graph.function.parameter_names:
         return under not in facts.constexprs and not _number(kind) and kind != _OPEN
-    field = _nested(facts, under) or _beside(facts, node, under)
+    field = _nested(facts, under) or _beside(facts, node, under) or _among_numbers(facts, under)
     return kind == _OPEN and field and _taken_whole(facts, node)
 
 
@@ -58,6 +66,15 @@ def _beside(facts: Facts, node: Node, under: str) -> bool:
         one is not None and one.op.kind == OpKind.ATTRIBUTE and one.op.inputs == made.op.inputs
         for one in fields
     )
+
+
+def _among_numbers(facts: Facts, under: str) -> bool:
+    """Whether other fields of the same argument have known types: this one's is a class."""
+    made = facts.graph.producer(under)
+    if made is None or made.op.kind != OpKind.ATTRIBUTE or made.op.inputs[0] in facts.constexprs:
+        return False
+    others = (n for n in facts.graph.users(made.op.inputs[0]) if n.op.kind == OpKind.ATTRIBUTE)
+    return any(_number(facts.types.dtype(n.result)) for n in others)
 
 
 def _number(dtype: str) -> bool:
