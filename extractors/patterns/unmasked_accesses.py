@@ -18,14 +18,28 @@ from kb.analysis.stored import computed
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.analysis.values import Values
 from kb.evidence import Decision
-from kb.ir import Op, walk
+from kb.ir import MemorySpace, Op, TypeKind, walk
 from kb.ops import ATOMICS, OWN_THREAD, READS, OpKind
 
 _ORDERED = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
 _LOGIC = CASTS | {OpKind.AND, OpKind.OR, OpKind.NOT, OpKind.BIT_AND, OpKind.BIT_OR}
+_IDS = (*OWN_THREAD, OpKind.BLOCK_ID)
+_CHOICES = (OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
 _LEAVING = frozenset({OpKind.RETURN, OpKind.BREAK, OpKind.CONTINUE})
 _BARE_THREADS = vary(ADD_THREADS, ("if (at < n) ", ""))
 _VALUES_THREADS = vary(_BARE_THREADS, ("x[at] + y[at]", "(x[at] > 0.f ? x[at] : y[at])"))
+_CHOSEN_THREADS = vary(
+    _BARE_THREADS,
+    (
+        "{\n",
+        "{\n    __shared__ float part[32];\n    part[threadIdx.x] = 1.f;\n    __syncthreads();\n",
+    ),
+    ("x[at] + y[at]", "x[at] + (threadIdx.x < n ? part[threadIdx.x] : 0.f)"),
+)
+_ROUNDED_THREADS = vary(
+    _BARE_THREADS,
+    ("out[at] = x[at] + y[at]", "float v = x[at] + y[at];\n    out[at] = unheard_of(v)"),
+)
 _BARE = vary(
     ADD_POINTER,
     (", mask=inside) +", ") +"),
@@ -100,6 +114,8 @@ class UnmaskedAccesses(Pattern):
         Case(_BARE_THREADS, "none: extents are whole tiles"),
         Case(_VALUES_THREADS, "none: extents are whole tiles"),
         Case(_WHOLE_THREADS, "none: extents are whole tiles"),
+        Case(_CHOSEN_THREADS, "none: extents are whole tiles"),
+        Case(_ROUNDED_THREADS, "none: extents are whole tiles"),
         Case(LEFT, "none: extents are whole tiles"),
         Case(_BLOCKS, "none: extents are whole tiles"),
         Case(_TABLE, _SOME),
@@ -136,6 +152,14 @@ class UnmaskedAccesses(Pattern):
             vary(_WHOLE_THREADS, ("K / 64;", "(K + 63) / 64;")), why="the last round may go past"
         ),
         NearMiss(ADD_THREADS, why="threads outside do nothing"),
+        NearMiss(
+            vary(_BARE_THREADS, ("out[at]", "out[at < n ? at : 0]")),
+            why="a choice says where the access goes",
+        ),
+        NearMiss(
+            vary(_ROUNDED_THREADS, ("unheard_of(v)", "unheard_of(v, x)")),
+            why="who knows what is accessed, and where",
+        ),
         NearMiss(
             vary(LEFT, ("    out[at] =", "    if (at < n) out[at] =")),
             why="threads outside store nothing",
@@ -177,11 +201,12 @@ class UnmaskedAccesses(Pattern):
         tests = any(_keeps(graph, n, placed) for n in graph.of(*_ORDERED) if _positional(graph, n))
         least = graph.node_set(graph.of(OpKind.MINIMUM, OpKind.CLAMP))
         limited = any(graph.rests_on_any(n.op.operand("pointer"), least) for n in placed)
-        unknown = any(n.op.inputs for n in graph.of(OpKind.OPAQUE))
+        unknown = any(_may_touch(facts, n) for n in graph.of(OpKind.OPAQUE))
         if tests or loops or limited or unknown or graph.of(OpKind.ASYNC_COPY):
             return
         if any(n.op.kind != OpKind.LOAD for n in placed):
-            yield self.decide(facts, "none: extents are whole tiles", placed)
+            ids = {i for n in placed for i in graph.roots(n.op.operand("pointer"), *_IDS)}
+            yield self.decide(facts, "none: extents are whole tiles", [*placed, *ids])
         elif placed and (counted := _counted(graph, values, placed)):
             yield self.decide(facts, "none: extents are whole tiles", [*placed, *counted])
 
@@ -276,15 +301,33 @@ def _keeps(graph: Graph, test: Node, placed: list[Node]) -> bool:
         for user in graph.users(current.result):
             if user.op.kind in _LOGIC and user not in pending:
                 pending.append(user)
-            elif user.op.kind != OpKind.IF or _matters(user, placed):
+            elif user.op.kind not in _CHOICES or _matters(graph, user, placed):
                 return True
     return False
 
 
-def _matters(branch: Node, placed: list[Node]) -> bool:
-    """Whether a branch holds one of the accesses, or lets threads leave."""
+def _matters(graph: Graph, branch: Node, placed: list[Node]) -> bool:
+    """Whether a branch or choice holds one of the accesses, says where one goes, or lets threads
+    leave."""
     inside = any(node.inside(branch) for node in placed)
-    return inside or any(op.kind in _LEAVING for op in _inner(branch))
+    places = any(graph.rests_on(n.op.operand("pointer"), branch) for n in placed)
+    return inside or places or any(op.kind in _LEAVING for op in _inner(branch))
+
+
+def _may_touch(facts: Facts, call: Node) -> bool:
+    """Whether what is not understood may be an access: it is handed more than numbers."""
+    return not all(_is_number(facts, v) for v in call.op.inputs)
+
+
+def _is_number(facts: Facts, value: str) -> bool:
+    """A number, numbers in registers, or that of a round."""
+    made = facts.threads.producer(value)
+    if made is None:
+        atom = facts.thread_values.expr(value).atom
+        return atom is not None and atom.kind is AtomKind.INDUCTION
+    kind = made.op.results[0].type
+    held = kind is not None and kind.space is MemorySpace.REGISTER
+    return kind is not None and (kind.kind is TypeKind.SCALAR or held)
 
 
 def _inner(branch: Node) -> Iterator[Op]:
