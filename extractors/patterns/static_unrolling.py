@@ -12,6 +12,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
 from kb.analysis.symbolic import AtomKind, mul, sub
+from kb.analysis.written_out import apart_by_constants, blocks_by_extent
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -56,6 +57,31 @@ def copy(x, out, n, RANK: tl.constexpr, T: tl.constexpr):
 )
 
 
+_COLUMNS = (
+    POINTER
+    + """
+@triton.jit
+def columns(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    first = tl.load(x + at * 4)
+    second = tl.load(x + at * 4 + 1)
+    third = tl.load(x + at * 4 + 2)
+    tl.store(out + at, tl.maximum(first, tl.maximum(second, third)))
+"""
+)
+_REACHED = (
+    POINTER
+    + """
+@triton.jit
+def blocks(x, out, K: tl.constexpr):
+    at = tl.program_id(0) * K + tl.arange(0, 64)
+    tl.store(out + at, tl.load(x + at) * 2)
+    if K > 64:
+        tl.store(out + 64 + at, tl.load(x + 64 + at) * 2)
+    if K > 128:
+        tl.store(out + 128 + at, tl.load(x + 128 + at) * 2)
+"""
+)
 _BY_HAND = (
     POINTER
     + """
@@ -102,7 +128,8 @@ _ELEMENTS = """__global__ void twice(const float4* x, float4* out) {
 
 class StaticUnrolling(Pattern):
     """The iterable of a loop is known when the kernel is compiled, by its own word; or what would
-    be its rounds is written out: stores a tile apart, or products of neighbours that are summed."""
+    be its rounds is written out: tiles of one array constants apart, products of neighbours that
+    are summed, or blocks that run where a compile-time extent reaches them."""
 
     name = "compile-time-unrolled-taps"
     axis = "unrolling"
@@ -122,10 +149,22 @@ class StaticUnrolling(Pattern):
         Case(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), _RUNNING),
         Case(PRODUCT_THREADS, _RUNNING),
         Case(_BY_HAND, "written out by hand"),
+        Case(_COLUMNS, "written out by hand"),
+        Case(_REACHED, "written out by hand"),
         Case(_SUMMED, _TAPS),
         Case(_ELEMENTS, "written out by hand"),
     )
     near_misses = (
+        NearMiss(
+            vary(_COLUMNS, ("at * 4 + 2", "at * 8 + 2")), why="two of three places lie together"
+        ),
+        NearMiss(
+            vary(_COLUMNS, ("tl.arange(0, T)", "tl.arange(0, 1)")), why="three numbers of a row"
+        ),
+        NearMiss(
+            vary(_REACHED, ("K: tl.constexpr", "K")), why="the launch says it, not the compiler"
+        ),
+        NearMiss(vary(_REACHED, ("K > 128", "K > 64")), why="one extent is reached or not"),
         NearMiss(
             vary(_BY_HAND, ("    c = b + T\n", "    c = b + n\n")),
             why="the places lie apart by another number",
@@ -133,13 +172,16 @@ class StaticUnrolling(Pattern):
         NearMiss(
             vary(_SUMMED, ("(at, 1)) * ct.gather(x, (at, 1))", "(at, 4)) * ct.gather(x, (at, 4))")),
             why="no neighbours of one another",
+            value=_TAPS,
         ),
         NearMiss(
             vary(_ELEMENTS, ("v.y * 2.f, v.z * 2.f, v.w * 2.f", "v.y, v.z, v.w")),
             why="one element is worked on",
         ),
         NearMiss(
-            vary(_SUMMED, ("a + b + c", "ct.maximum(ct.maximum(a, b), c)")), why="nothing is summed"
+            vary(_SUMMED, ("a + b + c", "ct.maximum(ct.maximum(a, b), c)")),
+            why="nothing is summed",
+            value=_TAPS,
         ),
         NearMiss(
             _HALVED.replace("#pragma unroll\n", ""),
@@ -180,10 +222,13 @@ class StaticUnrolling(Pattern):
             yield self.decide(facts, value, places)
         if not found and not left and (running := self._running(facts)):
             yield self.decide(facts, _RUNNING, running)
-        if written := self._written_out(facts):
-            yield self.decide(facts, "written out by hand", written)
+        written = self._written_out(facts)
         if taps := _summed_taps(facts):
             yield self.decide(facts, _TAPS, taps)
+        elif not facts.of_threads:
+            written += [*apart_by_constants(facts), *blocks_by_extent(facts)]
+        if written:
+            yield self.decide(facts, "written out by hand", written)
 
     def _written_out(self, facts: Facts) -> list[Where]:
         """Stores of one array, three or more in a row of which each lies a tile behind the last
