@@ -9,7 +9,7 @@ from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_POINTER
 from extractors.patterns.cases_rows import COPY, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
+from kb.analysis.graph import CASTS, Lines, Node
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -31,6 +31,7 @@ _GIVEN = {
     "constexpr": (ParameterKind.CONSTEXPR,),
     "runtime scalar": (ParameterKind.SCALAR, ParameterKind.UNTOLD),
 }
+_NOTHING = "none: nothing is compiled in"
 _FIRST = ("constexpr", "array.shape", "runtime scalar")
 
 _COMPILED = COMPARISONS | CASTS | {
@@ -54,6 +55,10 @@ __global__ void scale(const T* x, T* out, int n, bool twice) {
     }
 }
 """
+_BARE = """__global__ void twice(const float* x, float* out) {
+    out[threadIdx.x] = 2.f * x[threadIdx.x];
+}
+"""
 _TRAITS = """template <typename P>
 __global__ void twice(const float* x, float* out) {
     constexpr int rows = P::ROWS;
@@ -65,7 +70,7 @@ __global__ void twice(const float* x, float* out) {
 
 class ProblemExtents(Pattern):
     """A bound of a loop or a mask is a compile-time constant, else an extent of an array, else a
-    runtime scalar; what else is compiled in is shown with it."""
+    runtime scalar; what else is compiled in is shown with it, or that nothing is."""
 
     name = "problem-extents-as-compile-time-constants"
     axis = "specialization"
@@ -78,8 +83,18 @@ class ProblemExtents(Pattern):
         Case(ROW_NORM_THREADS, "runtime scalar"),
         Case(_FLAG, "runtime scalar"),
         Case(_TRAITS, "constexpr"),
+        Case(_BARE, _NOTHING),
     )
     near_misses = (
+        NearMiss(
+            _BARE.replace("2.f", "Unheard::FACTOR"),
+            why="who knows what it stands for",
+        ),
+        NearMiss(
+            "template <int N>\n" + _BARE.replace("2.f", "N"),
+            why="a number is compiled in",
+            value=_NOTHING,
+        ),
         NearMiss(COPY, why="no extent is read", value="runtime scalar"),
         NearMiss(_SINGLE, why="one number is read and written, nothing is fixed beforehand"),
         NearMiss(ADD_THREADS, why="no extent is fixed beforehand", value="constexpr"),
@@ -103,7 +118,7 @@ class ProblemExtents(Pattern):
         shapes = facts.graph.of(OpKind.SHAPE, OpKind.NUM_TILES)
         if shapes:
             places["array.shape"] = [*shapes]
-        fixed = facts.declared(*facts.constexprs)
+        fixed = facts.declared(*facts.constexprs) or _all_at_run_time(facts)
         if not places and not fixed:
             return
         fixed += [n.lines for n in facts.graph.of(OpKind.ASSUME)]
@@ -112,7 +127,8 @@ class ProblemExtents(Pattern):
         else:
             kept = [b.node for b in branches(facts)]
         fixed += [n.lines for n in kept]
-        value = next((v for v in _FIRST if v in places), "constexpr")
+        rest = "constexpr" if facts.constexprs else _NOTHING
+        value = next((v for v in _FIRST if v in places), rest)
         everywhere = [place for found in places.values() for place in found]
         named = ", ".join(sorted(names.get(value, ()))) or None
         yield self.decide(facts, value, [*everywhere, *fixed], named)
@@ -145,6 +161,15 @@ class ProblemExtents(Pattern):
                 if any(o.atom is not None and o.atom.value in facts.tile_extents for o in others):
                     return True
         return False
+
+
+def _all_at_run_time(facts: Facts) -> list[Lines]:
+    """Of threads that are no template: the parameters, none of which is compiled in."""
+    entry = facts.kernel.entry
+    open_names = any(not n.op.inputs for n in facts.threads.of(OpKind.OPAQUE))
+    if not facts.of_threads or open_names or not entry.parameters:
+        return []
+    return [(line, line) for line in (entry.span.line, *(p.span.line for p in entry.parameters))]
 
 
 def _of_templates(facts: Facts) -> list[Node]:
