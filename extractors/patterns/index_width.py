@@ -130,7 +130,8 @@ class IndexWidth(Pattern):
                     found.setdefault(dtype in _WIDE, {}).update(dict.fromkeys((node, *made)))
         if found:
             value = "int64 opt-in" if True in found else "int32"
-            yield self.decide(facts, value, found[max(found)])
+            moved = found[max(found)]
+            yield self.decide(facts, value, [*moved, *_of_blocks(facts, moved, wide=max(found))])
 
     def _offset(self, facts: Facts, node: Node) -> tuple[str, list[Node]]:
         """The type that the offset of a moved pointer was computed in, and where."""
@@ -220,6 +221,21 @@ def _scaled(facts: Facts, product: Node) -> list[Node]:
         if facts.number(times) is not None and made is not None and made.op.kind == OpKind.MUL:
             return [made]
     return []
+
+
+def _of_blocks(facts: Facts, moved: Iterable[Node], *, wide: bool) -> list[Node]:
+    """Where the number of the block, times so many, becomes a position of the same width that
+    pointers are moved by."""
+    graph = facts.threads
+    width = _WIDE if wide else _NARROW
+    products = [
+        n
+        for n in graph.of(OpKind.MUL)
+        if any(graph.kind_of(graph.core(v)) == OpKind.BLOCK_ID for v in n.op.inputs[:2])
+        and any(r.type and r.type.dtype in width for r in n.op.results)
+    ]
+    values = [v for n in moved for v in n.op.inputs] if products else []
+    return [n for n in products if any(graph.rests_on(v, n) for v in values)]
 
 
 def _counted(facts: Facts, value: str) -> tuple[str, list[Node]]:
