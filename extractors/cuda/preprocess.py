@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extractors.cuda.conditions import HOPPER, Profile, holds, known
 from extractors.cuda.macros import LABEL, MARK, Expander, Macro, closing, definition, with_lines
@@ -23,9 +23,13 @@ _COMMENT = re.compile(
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)(.*)", re.DOTALL)
 _INCLUDE = re.compile(r'\s*([<"])([^>"]+)[>"]')
 _ATTRIBUTE = re.compile(
-    r"\b(__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__align__|__CUDA_ALIGN__|alignas"
+    r"\b(__launch_bounds__|__other_launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__align__|__CUDA_ALIGN__|alignas"
     r"|__attribute__|__declspec)\s*(?=\()"
 )
+_BOUNDS = "__launch_bounds__"
+_OTHER_BOUNDS = "__other_launch_bounds__"
+"""What launch bounds are read as that another target alone is compiled with."""
+
 _SHARED = re.compile(r"\b__attribute__[ \t]*\([ \t]*\([ \t]*shared[ \t]*\)[ \t]*\)")
 """What `__shared__` stands for. Source: CUDA headers, crt/host_defines.h."""
 
@@ -125,6 +129,11 @@ class _Level:
     line: int
     asks: bool
 
+    @property
+    def of_target(self) -> bool:
+        """Whether another target would read the branch that this one does not."""
+        return self.asks and self.outer
+
 
 def prepare(
     text: str, given: Mapping[str, Macro] | None = None, profile: Profile = HOPPER
@@ -158,6 +167,8 @@ class _Directives:
     done: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     grown: int = 0
+    left_out: dict[str, Macro] = field(default_factory=dict)
+    """Macros with launch bounds from branches that are not read, as those of another target."""
 
     @property
     def active(self) -> bool:
@@ -207,9 +218,9 @@ class _Directives:
         elif self.active and word == "define":
             found = definition(rest)
             if found is not None:
-                if self.macros.get(found.name, found) != found:
-                    self._expand()
-                self.macros[found.name] = found
+                self._define(found if found.body else self.left_out.get(found.name, found))
+        elif word == "define" and _BOUNDS in rest and self.levels[-1].of_target:
+            self._leave_out(rest)
         elif self.active and word == "undef":
             self._expand()
             self.macros.pop(rest.strip(), None)
@@ -224,6 +235,22 @@ class _Directives:
             # Where the body of a statement is due, a directive would be taken for it.
             return labelled(rest) if self._inside_head() else text
         return ""
+
+    def _define(self, macro: Macro) -> None:
+        if self.macros.get(macro.name, macro) != macro:
+            self._expand()
+        self.macros[macro.name] = macro
+
+    def _leave_out(self, rest: str) -> None:
+        """Keep launch bounds of a branch that is not read, where this target has none."""
+        found = definition(rest)
+        if found is None:
+            return
+        other = replace(found, body=found.body.replace(_BOUNDS, _OTHER_BOUNDS))
+        self.left_out[other.name] = other
+        mine = self.macros.get(other.name)
+        if mine is not None and not mine.body:
+            self._define(other)
 
     def _inside_head(self) -> bool:
         """Whether the last line that is compiled ends in the bracket that closes a head."""

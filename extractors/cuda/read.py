@@ -321,6 +321,7 @@ def _parts(text: str) -> Iterator[str]:
 
 _OPTIONS = {
     "__launch_bounds__": ("max_threads", "min_blocks", "max_cluster_blocks"),
+    "__other_launch_bounds__": ("max_threads_elsewhere",),
     "__cluster_dims__": ("cluster_x", "cluster_y", "cluster_z"),
     "__maxnreg__": ("max_registers",), "__block_size__": ("block_size",),
 }  # fmt: skip
