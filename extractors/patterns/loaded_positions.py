@@ -83,6 +83,9 @@ class LoadedPositions(Pattern):
             why="numbers of the type of the data: a table of angles",
         ),
         NearMiss(vary(_TURNED, ("tl.load(at + row).to(tl.int32)", "row")), why="counted"),
+        NearMiss(
+            vary(_TURNED_TILE, ("ct.load(at, (row,), (1,))", "row")), why="positions are counted"
+        ),
         NearMiss(ADD_THREADS, why="no angles"),
         NearMiss(ADD_POINTER, why="no angles"),
     )

@@ -64,6 +64,7 @@ class MinusOne(Pattern):
             why="a number that is added to",
         ),
         NearMiss(ADD_POINTER, why="nothing is chosen"),
+        NearMiss(vary(_INDEX_TILE, ("at, -1", "at, 0")), why="the first entry, which names it"),
         NearMiss(ADD_THREADS, why="nothing is chosen"),
     )
 
