@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT_POINTER, vary
@@ -11,7 +11,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.shared import SharedMemory
-from kb.analysis.symbolic import Atom, AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import Region, walk
 from kb.ops import COMPARISONS, WRITES, OpKind
@@ -81,6 +81,7 @@ _TWO_THREADS = """__global__ void both(const float* x, const float* y, float* ou
     if (at < n) out[at] = x[at] * 2.f;
 }
 """
+_WARP_OF_GRID = "blockIdx.x * 4 + threadIdx.x / 32 < n"
 _COPIES = (OpKind.ASYNC_COPY, OpKind.BULK_COPY)
 _OWN = (OpKind.THREAD_ID, OpKind.WARP_ID, OpKind.LANE_ID, OpKind.WARP_PARTITION)
 
@@ -102,11 +103,16 @@ class WarpRoles(Pattern):
         Case(_JOBS.replace("} else if", "}\n    if"), _BY_NUMBER),
         Case(_TWO, _BY_BLOCK),
         Case(_TWO_THREADS, _BY_BLOCK),
+        Case(_TWO_THREADS.replace("blockIdx.x % 2", _WARP_OF_GRID), _BY_NUMBER),
     )
     near_misses = (
         NearMiss(vary(_TWO, ("tl.store(low", "tl.store(out")), why="one output, in two ways"),
         NearMiss(vary(_TWO, ("own < m:", "n < m:")), why="the launch decides for all blocks"),
         NearMiss(_TWO_THREADS.replace("        return;\n", ""), why="every block goes on"),
+        NearMiss(
+            _TWO_THREADS.replace("blockIdx.x % 2", _WARP_OF_GRID.replace(" / 32", "")),
+            why="threads are told apart",
+        ),
         NearMiss(_TWO_THREADS.replace("low[", "out["), why="one output, in two ways"),
         NearMiss(vary(_OPTION, ("=True", "=False")), why="the option is off"),
         NearMiss(PRODUCT_POINTER, why="the loop has no such option"),
@@ -132,8 +138,11 @@ class WarpRoles(Pattern):
         ]
         if options:
             yield self.decide(facts, "compiler option", options)
-        if apart := _by_block(facts):
-            yield self.decide(facts, _BY_BLOCK, apart)
+        apart: dict[str, list[Node]] = {}
+        for value, nodes in _apart(facts):
+            apart.setdefault(value, []).extend(nodes)
+        for value, nodes in apart.items():
+            yield self.decide(facts, value, nodes)
         if facts.program is facts.source:
             return
         shared = facts.shared
@@ -141,7 +150,7 @@ class WarpRoles(Pattern):
         budgets = facts.threads.of(OpKind.REGISTER_BUDGET)
         if roles or budgets:
             yield self.decide(facts, "producer/consumer", [*roles, *budgets])
-        elif jobs := _by_number(facts):
+        elif _BY_NUMBER not in apart and (jobs := _by_number(facts)):
             yield self.decide(facts, _BY_NUMBER, jobs)
 
     def _asked(self, facts: Facts, option: str | None) -> bool:
@@ -163,13 +172,13 @@ class WarpRoles(Pattern):
         return fills[0] != fills[1] and reads[fills.index(False)]
 
 
-def _by_block(facts: Facts) -> list[Node]:
-    """Branches on the number of the block whose sides write other arrays, or one of which writes
-    its own and leaves; with what they ask."""
-    found: list[Node] = []
+def _apart(facts: Facts) -> Iterator[tuple[str, list[Node]]]:
+    """Branches on the number of the block, or of a warp of the grid, whose sides write other
+    arrays, or one of which writes its own and leaves; with what they ask."""
     for branch in facts.graph.of(OpKind.IF):
         test = facts.graph.producer(facts.graph.core(branch.op.inputs[0]))
-        if branch.loops or test is None or not _of_block(facts, branch.op.inputs[0]):
+        value = _asked(facts, branch.op.inputs[0]) if test is not None else ""
+        if branch.loops or not value:
             continue
         inside = [s for s in facts.stores if s.node.inside(branch)]
         first = [s for s in inside if _side(s.node, branch) == 0]
@@ -179,8 +188,7 @@ def _by_block(facts: Facts) -> list[Node]:
             rest = [s for s in facts.stores if s.node.index > branch.last]
         arrays = [{s.array for s in side} for side in (first, rest)]
         if all(arrays) and not arrays[0] & arrays[1] and None not in arrays[0] | arrays[1]:
-            found += [branch, test]
-    return found
+            yield value, [branch, *([test] if test is not None else [])]
 
 
 def _side(node: Node, branch: Node) -> int:
@@ -189,13 +197,31 @@ def _side(node: Node, branch: Node) -> int:
     return next((one.branch for one in way), -1)
 
 
-def _of_block(facts: Facts, condition: str) -> bool:
-    """Whether nothing but the number of the block, and numbers that all blocks share, is asked."""
-    atoms = set(facts.values.expr(condition).atoms())
+def _asked(facts: Facts, condition: str) -> str:
+    """Whether the number of the block alone, or that of the warp, is asked beside numbers that all
+    share; empty for any other condition."""
     tests = [n for n in facts.graph.upstream(condition) if n.op.kind in COMPARISONS]
-    atoms |= {a for n in tests for v in n.op.inputs[:2] for a in facts.values.expr(v).atoms()}
-    apart = (AtomKind.LANE, AtomKind.LOADED, AtomKind.INDUCTION)
-    return any(a.kind is AtomKind.BLOCK for a in atoms) and not any(a.kind in apart for a in atoms)
+    values = [condition, *(v for n in tests for v in n.op.inputs[:2])]
+    atoms = {a for v in values for a in _shared(facts.values.expr(v))}
+    if any(a.kind in (AtomKind.LANE, AtomKind.LOADED, AtomKind.INDUCTION) for a in atoms):
+        return ""
+    if facts.of_threads and any(_counts_warps(a) for a in atoms):
+        return _BY_NUMBER
+    return _BY_BLOCK if any(a.kind is AtomKind.BLOCK for a in atoms) else ""
+
+
+def _shared(value: Expr) -> Iterator[Atom]:
+    """The atoms of an expression; the number of a warp is taken as one."""
+    for atom in value.top():
+        yield atom
+        for inner in () if _counts_warps(atom) else atom.args:
+            yield from _shared(inner)
+
+
+def _counts_warps(atom: Atom) -> bool:
+    lanes = atom.args[0].atom if atom.kind is AtomKind.FLOOR_DIV else None
+    counted = lanes is not None and lanes.kind is AtomKind.LANE
+    return counted and atom.args[1].constant == WARP
 
 
 def _by_number(facts: Facts) -> list[Node]:
