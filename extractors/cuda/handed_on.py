@@ -9,38 +9,43 @@ from functools import cached_property
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
 from extractors.cuda.launch_site import LaunchSite, owner
+from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.tensors import address
+from extractors.cuda.through_callers import Callers, encloses, kernel_of
 from extractors.host.passes import HANDED_ON, LEFT, TAKEN
 from kb.evidence import AxisKind, Decision, Lines
 
+_ATOMIC = "atomic"
+"""How the names of functions begin that change an element at once. Source: CUDA C++ Programming
+Guide, 10.14: atomicAdd and others."""
 _NOWHERE = ("?", "none", "nullptr", "NULL", "0")
 
 
 def handed_on(
-    mine: Sequence[LaunchSite],
-    every: Sequence[LaunchSite],
-    definitions: Sequence[n.Definition],
-    calls: Calls,
+    mine: Sequence[LaunchSite], every: Sequence[LaunchSite], known: Handings
 ) -> Iterator[Decision]:
     """Pointers that a launch of this kernel and one of another are both given, where one host
     function leads to both, and the first of the two kernels writes through them."""
-    by_name = {one.name: one for one in definitions}
     found: dict[tuple[str, str], set[Lines]] = {}
     asked = {id(site): _Stands.of(site) for site in (*mine, *every)}
-    kept: _Kept = {}
     for site in mine:
         for other in every:
-            if _name(other) == _name(site) or other.top != site.top:
+            if kernel_of(other) == kernel_of(site) or not known.together(site, other):
                 continue
             if asked[id(site)].excludes(asked[id(other)]):
                 continue
             later = _order(other) > _order(site)
-            for name in _both(site, other, by_name, kept, later=later):
+            for name in known.passed(known.seen(site), known.seen(other), later=later):
                 lines = found.setdefault((LEFT if later else TAKEN, name), set())
-                lines |= {place(at) for one in (site, other) for at in (one.at, one.reached)}
-                head = by_name[_name(other)].at.line
-                lines |= {(head, head), *calls.parting(site, other)}
+                lines |= {place(site.at), place(other.at), *known.head(kernel_of(other))}
+    for kernel in dict.fromkeys(kernel_of(site) for site in mine):
+        for one, beside in known.callers.pairs(kernel):
+            later = beside.order > one.order
+            own, theirs = ((seen.kernel, seen.given) for seen in (one, beside))
+            for name in known.passed(own, theirs, later=later):
+                lines = found.setdefault((LEFT if later else TAKEN, name), set())
+                lines |= {*one.lines, *beside.lines, *known.head(beside.kernel)}
     for (value, name), lines in found.items():
         yield Decision(
             axis="kernel_boundaries", value=value, lines=tuple(sorted(lines)),
@@ -48,46 +53,102 @@ def handed_on(
         )  # fmt: skip
 
 
+Given = tuple[str, Mapping[str, n.Variable]]
+"""A kernel, and its parameters by what a launch gives them."""
+
+
 @dataclass(eq=False)
-class Calls:
-    """What the functions of a file call by name, each walked once and only when it is asked for."""
+class Handings:
+    """What the launches of a file hand to their kernels, and which kernels write through it."""
 
+    library: Library
     functions: Mapping[str, Sequence[n.Definition]]
-    _known: dict[frozenset[str], frozenset[Lines]] = field(default_factory=dict)
-
-    def parting(self, site: LaunchSite, other: LaunchSite) -> frozenset[Lines]:
-        """The calls of the two functions that launch, where one function calls both."""
-        wanted = frozenset({site.function, other.function})
-        if wanted not in self._known:
-            holders = self._named if len(wanted) > 1 else ()
-            self._known[wanted] = frozenset(
-                lines
-                for places in holders
-                if wanted <= places.keys()
-                for name in wanted
-                for lines in places[name]
-            )
-        return self._known[wanted]
+    sites: Sequence[LaunchSite]
+    path: str
+    _asked: _Kept = field(default_factory=dict)
 
     @cached_property
-    def _named(self) -> list[dict[str, set[Lines]]]:
-        found: list[dict[str, set[Lines]]] = []
-        for holder in (one for many in self.functions.values() for one in many):
-            places: dict[str, set[Lines]] = {}
-            for call in n.inside(holder.body):
-                if isinstance(call, n.Call) and isinstance(call.function, n.Name):
-                    name = call.function.text.rpartition("::")[2]
-                    places.setdefault(name, set()).add(place(call.at))
-            found.append(places)
-        return found
+    def callers(self) -> Callers:
+        return Callers(self.functions, self.sites, self._handed)
+
+    def seen(self, site: LaunchSite) -> Given:
+        return kernel_of(site), dict(self._handed(site))
+
+    def together(self, site: LaunchSite, other: LaunchSite) -> bool:
+        """Whether two launches stand in one function."""
+        if site.function != other.function:
+            return False
+        own = self.functions.get(site.function, ())
+        return len(own) < 2 or any(encloses(f, site) and encloses(f, other) for f in own)
+
+    def head(self, kernel: str) -> Iterator[Lines]:
+        """Where a kernel of this file stands."""
+        found = self._kernel(kernel)
+        if found is not None and found.at.path == self.path:
+            yield (found.at.line, found.at.line)
+
+    def passed(self, own: Given, theirs: Given, *, later: bool) -> Iterator[str]:
+        """Parameters of this kernel whose pointer the other launch is given, too; the kernel that
+        runs first writes through it."""
+        kernel, other = self._kernel(own[0]), self._kernel(theirs[0])
+        if kernel is None or other is None:
+            return
+        first, second = (kernel, other) if later else (other, kernel)
+        given = theirs[1]
+        for text, parameter in own[1].items():
+            if text not in given or text in _NOWHERE:
+                continue
+            written, taken = (parameter, given[text]) if later else (given[text], parameter)
+            if parameter.type.pointers and given[text].type.pointers:
+                if not written.type.const and self._once(_written, first, written.name):
+                    yield parameter.name
+            elif not (parameter.type.pointers or given[text].type.pointers):
+                left = self._once(_left, first, written.name)
+                read = self._once(_fields, second, taken.name) if left else []
+                yield from (f"{parameter.name}.{one}" for one in left if one in read)
+
+    def _kernel(self, name: str) -> n.Definition | None:
+        found = self.library.functions(name)
+        return next((one for one in found if "__global__" in one.words), None)
+
+    def _handed(self, site: LaunchSite) -> Iterator[tuple[str, n.Variable]]:
+        """Parameters that are given a pointer or a struct, with what it is: the tensor of an
+        address, whatever it is seen as."""
+        definition = self._kernel(kernel_of(site))
+        parameters = definition.parameters if definition is not None else ()
+        for parameter, given in zip(parameters, site.arguments, strict=False):
+            made = address(site, given)
+            while isinstance(made, n.Cast):
+                made = made.operand
+            if not isinstance(made, n.Constant) and (
+                parameter.type.pointers or isinstance(made, n.Name)
+            ):
+                tensor = owner(made, site.names) if parameter.type.pointers else []
+                yield next(iter(tensor), _source(made, site)), parameter
+
+    def _once(self, asked: _Asked, definition: n.Definition, name: str) -> list[str]:
+        key = (asked, id(definition), name)
+        if key not in self._asked:
+            self._asked[key] = asked(definition, name)
+        return self._asked[key]
 
 
-def _name(site: LaunchSite) -> str:
-    return site.kernel.text.rpartition("::")[2]
+def _source(made: n.Expr, site: LaunchSite) -> str:
+    """What an argument is; of a struct that a function makes of another one, that one."""
+    held = site.names.get(made.text) if isinstance(made, n.Name) else None
+    if isinstance(held, n.Call) and len(held.arguments) == 1:
+        (given,) = held.arguments
+        return shown(given) if isinstance(given, n.Name) else shown(made)
+    return shown(made)
+
+
+_Asked = Callable[[n.Definition, str], list[str]]
+_Kept = dict[tuple[_Asked, int, str], list[str]]
+"""What was asked of kernels and their parameters."""
 
 
 def _order(site: LaunchSite) -> tuple[int, int]:
-    return (site.reached.line, site.at.line)
+    return (site.at.line, site.at.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +167,9 @@ class _Stands:
             asked, equal, value = guard.rpartition(" == ")
             if equal:
                 equals.setdefault(asked, set()).add(value)
-        opposites = frozenset(f"not ({guard})" for guard in site.guards)
+        opposites = frozenset(
+            text for guard in site.guards for text in (f"not ({guard})", f"not {guard}")
+        )
         return cls(frozenset(site.guards), opposites, equals)
 
     def excludes(self, other: _Stands) -> bool:
@@ -115,56 +178,6 @@ class _Stands:
             return True
         both = self.equals.keys() & other.equals.keys()
         return any(len(self.equals[asked] | other.equals[asked]) > 1 for asked in both)
-
-
-def _both(
-    site: LaunchSite, other: LaunchSite, by_name: Mapping[str, n.Definition], kept: _Kept, *,
-    later: bool,
-) -> Iterator[str]:  # fmt: skip
-    """Parameters of this kernel whose pointer the other launch is given, too; the kernel that runs
-    first writes through it."""
-    own, theirs = by_name.get(_name(site)), by_name.get(_name(other))
-    if own is None or theirs is None:
-        return
-    first, second = (own, theirs) if later else (theirs, own)
-    given = dict(_handed(other, theirs))
-    for text, parameter in _handed(site, own):
-        if text not in given or text in _NOWHERE:
-            continue
-        written, taken = (parameter, given[text]) if later else (given[text], parameter)
-        if parameter.type.pointers and given[text].type.pointers:
-            if not written.type.const and _once(kept, _written, first, written.name):
-                yield parameter.name
-        elif not (parameter.type.pointers or given[text].type.pointers):
-            left = _once(kept, _left, first, written.name)
-            read = _once(kept, _fields, second, taken.name) if left else []
-            yield from (f"{parameter.name}.{one}" for one in left if one in read)
-
-
-def _handed(site: LaunchSite, definition: n.Definition) -> Iterator[tuple[str, n.Variable]]:
-    """Parameters that are given a pointer or a struct, with what it is: the tensor of an address,
-    whatever it is seen as."""
-    for parameter, given in zip(definition.parameters, site.arguments, strict=False):
-        made = address(site, given)
-        while isinstance(made, n.Cast):
-            made = made.operand
-        if not isinstance(made, n.Constant) and (
-            parameter.type.pointers or isinstance(made, n.Name)
-        ):
-            tensor = owner(made, site.names) if parameter.type.pointers else []
-            yield next(iter(tensor), shown(made)), parameter
-
-
-_Asked = Callable[[n.Definition, str], list[str]]
-_Kept = dict[tuple[_Asked, int, str], list[str]]
-"""What was asked of kernels and their parameters."""
-
-
-def _once(kept: _Kept, asked: _Asked, definition: n.Definition, name: str) -> list[str]:
-    key = (asked, id(definition), name)
-    if key not in kept:
-        kept[key] = asked(definition, name)
-    return kept[key]
 
 
 def _fields(definition: n.Definition, name: str) -> list[str]:
@@ -176,16 +189,39 @@ def _fields(definition: n.Definition, name: str) -> list[str]:
 
 
 def _left(definition: n.Definition, name: str) -> list[str]:
-    """The fields of a struct whose arrays a kernel writes: an element is assigned."""
+    """The fields of a struct whose arrays a kernel writes: an element is assigned, or changed by an
+    atomic operation; also behind pointers that are made of a field."""
     found: dict[str, None] = {}
+    aliases: dict[str, str] = {}
     for one in n.inside(definition.body):
+        if isinstance(one, n.Variable) and one.value is not None and not one.type.const:
+            if (own := _field(one.value, name, aliases)) and not isinstance(one.value, n.Index):
+                aliases[one.name] = own
         target = one.target if isinstance(one, n.Assign) else None
-        while isinstance(target, n.Index | n.Unary):
-            target = target.operand
-            if isinstance(target, n.Field) and isinstance(target.operand, n.Name):
-                if target.operand.text == name:
-                    found[target.name] = None
+        if isinstance(one, n.Call) and shown(one.function).startswith(_ATOMIC) and one.arguments:
+            target = one.arguments[0]
+        if target is not None and (_behind(target) or isinstance(one, n.Call)):
+            if own := _field(target, name, aliases):
+                found[own] = None
     return list(found)
+
+
+def _field(node: n.Expr, struct: str, aliases: Mapping[str, str]) -> str:
+    """The field of a struct whose array an address or an element lies in; empty for others."""
+    while True:
+        match node:
+            case n.Index(operand=inner) | n.Unary(operand=inner) | n.Cast(operand=inner):
+                node = inner
+            case n.Binary(operator="+" | "-", left=left):
+                node = left
+            case n.Field(operand=n.Name(text=text), name=name) if text == struct:
+                return name
+            case n.Field(operand=inner):
+                node = inner
+            case n.Name(text=text):
+                return aliases.get(text, "")
+            case _:
+                return ""
 
 
 def _written(definition: n.Definition, name: str) -> list[str]:

@@ -23,7 +23,7 @@ from extractors.cuda.contracts import (
     threads_fit,
     whole_warps,
 )
-from extractors.cuda.handed_on import Calls, handed_on
+from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
@@ -66,7 +66,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     callable_ = _functions(unit)
     routes = Routes(callable_, launched, path)
     forks = routes.forks() if launched else ()
-    origins, calls = BlockOrigins(callable_, path), Calls(unit.functions)
+    origins = BlockOrigins(callable_, path)
+    handings = Handings(found.library, callable_, walker.found, path)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]
         mine = [one for one in walker.found if _is(one, definition, every, unit.functions)]
@@ -116,7 +117,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *promises(definition, found.library),
-                 *handed_on(mine, walker.found, found.definitions, calls))
+                 *handed_on(mine, walker.found, handings))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip

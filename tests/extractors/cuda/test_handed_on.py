@@ -39,6 +39,29 @@ void run(P all) {
   last<<<1, 32>>>(all);
 }
 """
+_WRAPPED = """template <bool SORTED>
+int one(const float* x, float* held) { first<<<1, 32>>>(x, held); return 0; }
+int two(float* held, float* out) { last<<<1, 32>>>(held, out); return 0; }
+int last_two(float* held, float* out) { return two(held, out); }
+template <bool SORTED>
+void run(const float* x, float* part, float* out, bool some) {
+  int left = one<SORTED>(x, part);
+  if (left != 0) return;
+  if (some) left = last_two(part, out);
+}
+void again(const float* x, float* part, float* out) {
+  one<true>(x, part);
+  last_two(part, out);
+}
+"""
+_WRAPPED_EITHER = (
+    _WRAPPED.replace("if (left != 0) return;", "")
+    .replace(
+        "  int left = one<SORTED>(x, part);\n", "  if (!some) { one<SORTED>(x, part); return; }\n"
+    )
+    .replace("left = last_two", "last_two")
+    .replace("  one<true>(x, part);\n", "")
+)
 _TENSORS = """void run(Tensor x, Tensor part, Tensor out) {
   first<<<1, 32>>>(x.const_data_ptr<float>(), part.mutable_data_ptr<float>());
   last<<<1, 32>>>(part.const_data_ptr<float>(), (float*)out.data_ptr());
@@ -55,7 +78,9 @@ def _told(text: str) -> dict[str, set[tuple[str, str | None]]]:
 
 
 @pytest.mark.parametrize(
-    "host", [_RUN, _APART, _TENSORS], ids=["one function", "through functions", "of a tensor"]
+    "host",
+    [_RUN, _APART, _WRAPPED, _TENSORS],
+    ids=["one function", "through functions", "through many functions", "of a tensor"],
 )
 def test_an_array_is_handed_on(host: str) -> None:
     assert _told(_KERNELS + host) == {"first": {(LEFT, "part")}, "last": {(TAKEN, "part")}}
@@ -65,6 +90,7 @@ def test_an_array_is_handed_on(host: str) -> None:
     "text",
     [
         pytest.param(_KERNELS + _EITHER, id="one of two"),
+        pytest.param(_KERNELS + _WRAPPED_EITHER, id="one of two, through functions"),
         pytest.param(_KERNELS.replace("part[threadIdx.x] = x[0];", "") + _RUN, id="not written"),
         pytest.param(_KERNELS + _RUN.replace("last<<<1, 32>>>(part", "last<<<1, 32>>>(x"),
                      id="an input of both"),
@@ -74,8 +100,32 @@ def test_nothing_is_handed_on(text: str) -> None:
     assert _told(text) == {"first": set(), "last": set()}
 
 
-def test_a_field_of_a_struct_is_handed_on() -> None:
-    assert _told(_STRUCTS) == {"first": {(LEFT, "p.part")}, "last": {(TAKEN, "params.part")}}
+@pytest.mark.parametrize(
+    "write",
+    [
+        "p.part[threadIdx.x] = p.x[0];",
+        "float* own = p.part + 4; own[threadIdx.x] = p.x[0];",
+        "atomicAdd(&p.part[threadIdx.x], p.x[0]);",
+        "atomicAdd(p.part + threadIdx.x, p.x[0]);",
+    ],
+)
+def test_a_field_of_a_struct_is_handed_on(write: str) -> None:
+    text = _STRUCTS.replace("p.part[threadIdx.x] = p.x[0];", write)
+    assert _told(text) == {"first": {(LEFT, "p.part")}, "last": {(TAKEN, "params.part")}}
+
+
+def test_a_struct_that_is_made_of_another_is_handed_on() -> None:
+    """Two functions make the arguments of their kernels of what one function is given."""
+    text = _STRUCTS[: _STRUCTS.index("void run")] + (
+        "P made(const P& one);\n"
+        "void one(const P& data) { auto p = made(data); first<<<1, 32>>>(p); }\n"
+        "void two(const P& data) { auto p = made(data); last<<<1, 32>>>(p); }\n"
+        "void run(P all) { one(all); two(all); }\n"
+    )
+    assert _told(text) == {"first": {(LEFT, "p.part")}, "last": {(TAKEN, "params.part")}}
+
+
+def test_a_field_that_another_kernel_leaves_alone() -> None:
     apart = _STRUCTS.replace("params.part[0]", "params.x[0]")
     assert _told(apart) == {"first": set(), "last": set()}
 

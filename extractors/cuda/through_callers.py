@@ -1,0 +1,196 @@
+"""Launches as functions see them that call the functions which launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice
+
+from extractors.cuda import nodes as n
+from extractors.cuda.block_size import place
+from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.render import shown
+from kb.evidence import Lines
+
+MAX_SEEN = 64
+"""Launches that one function is known to lead to."""
+
+MAX_FUNCTIONS = 400
+"""Functions of a file, above which none is asked."""
+
+Sides = Mapping[int, int]
+"""Branches around a statement, and on which side of each it stands."""
+Handed = Callable[[LaunchSite], Iterator[tuple[str, n.Variable]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A launch in the words of a function that leads to it: what its parameters are given there,
+    where that or the call that leads to it stands, on which sides of branches, and the lines of
+    the way; `called`: a call leads to it."""
+
+    kernel: str
+    given: Mapping[str, n.Variable]
+    at: n.Place
+    sides: Sides
+    lines: frozenset[Lines]
+    called: bool = False
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Where the function that sees it comes to it."""
+        return (self.at.line, self.at.column)
+
+    def excludes(self, other: Seen) -> bool:
+        """Whether the two stand on different sides of a branch."""
+        both = self.sides.keys() & other.sides.keys()
+        return any(self.sides[one] != other.sides[one] for one in both)
+
+
+@dataclass(eq=False)
+class Callers:
+    """What functions of a file lead to; `handed` tells what a launch hands to its kernel."""
+
+    functions: Mapping[str, Sequence[n.Definition]]
+    sites: Sequence[LaunchSite]
+    handed: Handed
+    _known: dict[int, list[Seen]] = field(default_factory=dict)
+
+    def pairs(self, kernel: str) -> Iterator[tuple[Seen, Seen]]:
+        """A launch of this kernel beside one of another, where one function comes to both, to one
+        of them by a call, and both may happen; of the copies that macros make, all."""
+        for seen in self._several:
+            met = [
+                (mine, other)
+                for mine in seen
+                if mine.kernel == kernel
+                for other in seen
+                if other.kernel != kernel and other.order != mine.order
+            ]
+            apart = {(a.lines, b.lines) for a, b in met if a.excludes(b)}
+            for mine, other in met:
+                if (mine.lines, other.lines) not in apart and (mine.called or other.called):
+                    yield mine, other
+
+    @cached_property
+    def _several(self) -> list[list[Seen]]:
+        """What functions lead to that lead to several kernels."""
+        every = [one for many in self.functions.values() for one in many]
+        if len({kernel_of(site) for site in self.sites}) < 2 or len(every) > MAX_FUNCTIONS:
+            return []
+        seen = (self._seen(one) for one in every if "__global__" not in one.words)
+        return [found for found in seen if len({one.kernel for one in found}) > 1]
+
+    @cached_property
+    def _launched(self) -> dict[str, list[LaunchSite]]:
+        """Launches by the function that they stand in, each once."""
+        found: dict[str, dict[tuple[str, n.Place], LaunchSite]] = {}
+        for site in self.sites:
+            found.setdefault(site.function, {}).setdefault((kernel_of(site), site.at), site)
+        return {name: list(sites.values()) for name, sites in found.items()}
+
+    def _seen(self, function: n.Definition) -> list[Seen]:
+        if id(function) not in self._known:
+            self._known[id(function)] = []
+            self._known[id(function)] = [*islice(self._leads(function), MAX_SEEN)]
+        return self._known[id(function)]
+
+    def _leads(self, function: n.Definition) -> Iterator[Seen]:
+        own = self._launched.get(function.name, [])
+        met = list(_calls(function.body.body, {}))
+        stands = {(call.at.line, call.at.column): sides for call, sides in met}
+        for site in own:
+            at = site.at
+            if encloses(function, site):
+                given = dict(self.handed(replace(site, levels=())))
+                sides = stands.get((at.line, at.column), {})
+                yield Seen(kernel_of(site), given, at, sides, frozenset({place(at)}))
+        for call, sides in met:
+            for below in self._below(call):
+                yield replace(below, at=call.at, sides=sides,
+                              lines=below.lines | {place(call.at)}, called=True)  # fmt: skip
+
+    def _below(self, call: n.Call) -> Iterator[Seen]:
+        """What a call leads to, in the words of its caller."""
+        for called in self.functions.get(_name(call.function), ()):
+            if len(called.parameters) < len(call.arguments) or not called.body.body:
+                continue
+            names = [one.name for one in called.parameters]
+            words = dict(zip(names, map(_words, call.arguments), strict=False))
+            for one in self._seen(called):
+                given = {words[t]: p for t, p in one.given.items() if words.get(t)}
+                yield replace(one, given=given)
+
+
+def kernel_of(site: LaunchSite) -> str:
+    """The last name of the kernel that is launched."""
+    return site.kernel.text.rpartition("::")[2]
+
+
+def encloses(function: n.Definition, site: LaunchSite) -> bool:
+    """Whether a launch stands in this function."""
+    return function.at.line <= site.at.line <= function.body.at.end_line
+
+
+def _name(called: n.Expr) -> str:
+    """The last name of a function or method that is called."""
+    match called:
+        case n.Name(text=text):
+            return text.rpartition("::")[2]
+        case n.Field(name=text):
+            return text
+    return ""
+
+
+def _words(given: n.Expr) -> str:
+    """What a caller hands on as it is; empty for what it computes."""
+    while isinstance(given, n.Cast) or (isinstance(given, n.Unary) and given.operator == "&"):
+        given = given.operand
+    return shown(given) if isinstance(given, n.Name | n.Field) else ""
+
+
+def _calls(statements: Sequence[n.Stmt], sides: Sides) -> Iterator[tuple[n.Call, Sides]]:
+    """Calls of statements in order, with the sides of branches that they stand on: what stands
+    behind a branch that returns stands on its other side."""
+    for one in statements:
+        match one:
+            case n.If(before=before, condition=asked, then=then, other=other):
+                yield from _plain((before, asked), sides)
+                yield from _calls(then.body, {**sides, id(one): 0})
+                yield from _calls(other.body, {**sides, id(one): 1})
+                if _returns(then):
+                    sides = {**sides, id(one): 1}
+            case n.Switch(cases=cases):
+                for at, (_, body) in enumerate(cases):
+                    yield from _calls(body, {**sides, id(one): at})
+            case (
+                n.Block(body=body)
+                | n.For(body=n.Block(body=body))
+                | n.While(body=n.Block(body=body))
+            ):
+                yield from _calls(body, sides)
+            case _:
+                yield from _plain(one, sides)
+
+
+def _plain(node: object, sides: Sides) -> Iterator[tuple[n.Call, Sides]]:
+    """Calls of an expression; what stands in a closure stands on the sides of its branches."""
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, tuple):
+            pending += one[::-1]
+        elif isinstance(one, n.Lambda):
+            yield from _calls(one.body.body, sides)
+        elif isinstance(one, n.Expr | n.Stmt):
+            if isinstance(one, n.Call):
+                yield one, sides
+            pending += n.parts(one)
+
+
+def _returns(block: n.Block) -> bool:
+    last = block.body[-1] if block.body else None
+    if isinstance(last, n.Block):
+        return _returns(last)
+    return isinstance(last, n.Leave) and last.word == "return"
