@@ -25,7 +25,7 @@ __global__ void pack(const T* x, Q* out, float by, int n) {
 """
 _CLAMPS = frozenset({OpKind.MINIMUM, OpKind.MAXIMUM})
 
-_GIVEN = """__global__ void pack(const float* x, signed char* out, const float* scale, int n) {
+GIVEN = """__global__ void pack(const float* x, signed char* out, const float* scale, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     float r = 1.f / scale[0];
     if (at < n) out[at] = (signed char)fmaxf(-127.f, fminf(x[at] * r, 127.f));
@@ -103,7 +103,7 @@ class GivenScale(Pattern):
     source = "Micikevicius et al., FP8 Formats for Deep Learning (2022), section 3: scale, saturate"
     matches = (
         Case(_ZEROED, "given scale, clamped to the range of the type"),
-        Case(_GIVEN, "given scale, clamped to the range of the type"),
+        Case(GIVEN, "given scale, clamped to the range of the type"),
         Case(_CLAMPED, "given scale, clamped to the range of the type"),
         Case(_BY_TYPE, "given scale, clamped to the range of the type"),
         Case(_RANGE, "given scale, clamped to the range of the type"),
@@ -120,9 +120,9 @@ class GivenScale(Pattern):
             why="the bounds are those of two types",
             value="given scale, clamped to the range of the type",
         ),
-        NearMiss(vary(_GIVEN, ("x[at] * r", "x[at]")), why="clamped, but nothing is scaled"),
+        NearMiss(vary(GIVEN, ("x[at] * r", "x[at]")), why="clamped, but nothing is scaled"),
         NearMiss(
-            vary(_GIVEN, ("-127.f", "0.f")),
+            vary(GIVEN, ("-127.f", "0.f")),
             why="one bound is not the other's negative",
             value="given scale, clamped to the range of the type",
         ),
@@ -140,7 +140,7 @@ class GivenScale(Pattern):
         ),
         NearMiss(ROW_NORM_THREADS, why="scaled by what the row itself gives"),
         NearMiss(
-            vary(_GIVEN, ("fmaxf(-127.f, fminf(x[at] * r, 127.f))", "max(x[at] * r)")),
+            vary(GIVEN, ("fmaxf(-127.f, fminf(x[at] * r, 127.f))", "max(x[at] * r)")),
             why="a function of one value is no bound",
         ),
     )

@@ -6,16 +6,18 @@ from collections.abc import Iterable
 from itertools import combinations
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, TILE, vary
+from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD, SOFTMAX
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import LOOPS, Node
+from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
 from kb.analysis.idioms import is_wide
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
 _SHARED = "several results of shared work"
+_SEARCH = "several results of one walk"
+_ADDED = "several arrays added to in one pass"
 _STATE = "states and what is made of them in one pass"
 _COSTLY = frozenset(
     {
@@ -23,6 +25,8 @@ _COSTLY = frozenset(
         OpKind.SQRT, OpKind.RSQRT, OpKind.SIN, OpKind.COS, OpKind.DIV,
     }
 )  # fmt: skip
+_ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.VIEW_ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD})
+_STEPS = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, *CASTS, *VIEWS})
 
 _GRADIENTS = vary(
     ADD_POINTER,
@@ -68,12 +72,46 @@ __global__ void step(float* p, const float* g, float* m, float* v, int n, float 
     p[i] -= rate * a / (sqrtf(b) + 1e-8f);
 }
 """
+_COUNTED_THREADS = """
+__global__ void count(const int* ids, const int* ranks, int* each, int* all, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+        int id = ids[i];
+        atomicAdd(&each[id], 1);
+        atomicAdd(&all[ranks[id]], 1);
+    }
+}
+"""
+_COUNTED = (
+    POINTER
+    + """
+@triton.jit
+def scatter(g, ids, near, far, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(g + at, mask=at < n)
+    i = tl.load(ids + at, mask=at < n)
+    tl.atomic_add(near + i, v, mask=at < n)
+    tl.atomic_add(far + at % 8, -v, mask=at < n)
+"""
+)
+_SEARCHED_THREADS = """
+__global__ void between(const float* edges, const float* x, int* left, int* right, int n, int m) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    int low = 0, high = m;
+    while (low < high) {
+        int mid = (low + high) / 2;
+        if (edges[mid] < x[i]) low = mid + 1; else high = mid;
+    }
+    left[i] = low - 1;
+    right[i] = low;
+}
+"""
 
 
 class ResultsOfOnePass(Pattern):
     """Elements of several arrays, or of several parts of one, are computed from one function of
-    what is loaded, or an array that is updated in place goes into another one, without a reduction
-    in between."""
+    what is loaded, or of where one walk ended, or an array that is updated in place goes into
+    another one, without a reduction in between; or elements are added to several arrays."""
 
     name = "several-results-of-one-pass"
     axis = "fusion"
@@ -84,6 +122,9 @@ class ResultsOfOnePass(Pattern):
         Case(_GRADIENTS_TILE, _SHARED),
         Case(_MOMENTS, _STATE),
         Case(_MOMENTS_THREADS, _STATE),
+        Case(_SEARCHED_THREADS, _SEARCH),
+        Case(_COUNTED_THREADS, _ADDED),
+        Case(_COUNTED, _ADDED),
     )
     near_misses = (
         NearMiss(
@@ -101,6 +142,16 @@ class ResultsOfOnePass(Pattern):
             vary(_MOMENTS_THREADS, ("rate * a / (sqrtf(b) + 1e-8f)", "rate * g[i]")),
             why="the states go nowhere else",
         ),
+        NearMiss(
+            vary(_SEARCHED_THREADS, ("right[i] = low;", "right[i] = m;")),
+            why="one of them comes of the walk",
+        ),
+        NearMiss(vary(_COUNTED_THREADS, ("&all[ranks[id]]", "&each[ranks[id]]")), why="one array"),
+        NearMiss(
+            vary(_COUNTED_THREADS, ("&all[ranks[id]]", "&all[0]")),
+            why="a counter of blocks, whatever was loaded",
+        ),
+        NearMiss(vary(_COUNTED, ("far + at % 8, -v", "near + at % 8, -v")), why="one array"),
         NearMiss(ADD_POINTER, why="one result"),
         NearMiss(SOFTMAX, why="one result"),
         NearMiss(NORM_BACKWARD, why="rows are reduced in between"),
@@ -109,6 +160,9 @@ class ResultsOfOnePass(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
+            return
+        if added := _added(facts):
+            yield self.decide(facts, _ADDED, added)
             return
         stores: dict[str, list[Access]] = {}
         places: dict[tuple[object, ...], Access] = {}
@@ -126,11 +180,49 @@ class ResultsOfOnePass(Pattern):
             yield self.decide(facts, _STATE, [*states, *made])
             return
         for both in combinations(places.values(), 2):
-            shared = [] if both[0].node.excludes(both[1].node) else _shared(facts, *both)
-            if shared:
-                made = [facts.graph.producer(facts.graph.core(s.value)) for s in both]
+            apart = both[0].node.excludes(both[1].node)
+            made = [facts.graph.producer(facts.graph.core(s.value)) for s in both]
+            if shared := [] if apart else _shared(facts, *both):
                 yield self.decide(facts, _SHARED, [*shared, *both, *made])
                 return
+            if walk := [] if apart else _walked(facts, *both):
+                yield self.decide(facts, _SEARCH, [*walk, *both])
+                return
+
+
+def _added(facts: Facts) -> list[Node]:
+    """Where elements are added to several arrays at once, at places or by numbers that one loaded
+    element gives; what is added to in shared memory is left aside."""
+    sums = [
+        s for s in facts.stores
+        if s.is_atomic and s.array is not None and s.node.op.attribute("space") != "shared"
+        and s.node.op.kind in _ADDS
+    ]  # fmt: skip
+    first, *rest = sums or [None]
+    if first is None:
+        return []
+    taken = _taken(facts, first)
+    beside = [
+        s for s in rest
+        if s.array != first.array and taken & _taken(facts, s)
+        and not s.node.excludes(first.node)
+    ]  # fmt: skip
+    return [first.node, *(s.node for s in beside)] if beside else []
+
+
+def _taken(facts: Facts, store: Access) -> set[Node]:
+    """The loads that an element, or its place, is made of."""
+    return {a.node for value in store.node.op.inputs for a in facts.feeding(value)}
+
+
+def _walked(facts: Facts, one: Access, other: Access) -> list[Node]:
+    """Loops over what is loaded that both elements are made of, as they end."""
+    if not facts.of_threads or facts.graph.of(OpKind.OPAQUE, OpKind.SORT):
+        return []
+    ends = [
+        {n for n in facts.graph.ends(s.value, _STEPS) if n.op.kind in LOOPS} for s in (one, other)
+    ]
+    return [n for n in ends[0] & ends[1] if any(a.loop is n for a in facts.loads)]
 
 
 def _alone(facts: Facts, store: Access) -> bool:

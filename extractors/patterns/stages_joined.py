@@ -48,11 +48,19 @@ from extractors.patterns.cases_stages import (
     TURNED_TILE,
     TWICE,
 )
-from extractors.patterns.given_scale import given_scales
+from extractors.patterns.given_scale import GIVEN, given_scales
 from extractors.patterns.indirect_access import chosen_rows
 from extractors.patterns.random_source import DRAWS
 from extractors.patterns.routed_weight import routed
-from extractors.patterns.stored_scale import DYNAMIC, divided_by_largest, quantised_operands
+from extractors.patterns.stored_scale import (
+    DYNAMIC,
+    QUANTISE,
+    QUANTISE_THREADS,
+    QUANTISE_TILE,
+    divided_by_largest,
+    largest_sizes,
+    quantised_operands,
+)
 from kb.analysis.accesses import Access
 from kb.analysis.composed_steps import (
     activated,
@@ -123,6 +131,7 @@ _LEFT_OUT = vary(
     ("    tl.store(out", "    seen = tl.load(table + m[:, None] * N + n[None, :])\n"
      "    acc = tl.where(seen > 0, acc, -1.0e6)\n    tl.store(out"),
 )  # fmt: skip
+_BY_LARGEST = "largest element and quantisation in one kernel"
 _MANY = 24
 """Products of one kernel that are looked at."""
 _APART = "several products in one kernel"
@@ -156,6 +165,7 @@ _BEFORE = frozenset({"normalisation", "rotation", "activation"})
 _PLACED = frozenset({"gather", "scatter"})
 _LIGHT = frozenset({"mask", "scan", "packing"})
 """Steps that need another one beside them that is no move."""
+_CUT = frozenset({"scaling", "quantisation", "packing"})
 _INHERENT = frozenset({"softmax", "weighted sum", "decay", "mask", "selection", "log-sum-exp"})
 """Steps that an attention has of itself."""
 
@@ -218,7 +228,7 @@ def _after(facts: Facts, node: Node, products: list[Node]) -> bool:
 class StagesJoined(Pattern):
     """What one of these steps gives goes into another and is stored after it: permutation, product,
     attention, convolution, softmax and its gradient, weighted sum, selection, normalisation,
-    rotation, activation, gate, target, mask, scaling, quantisation."""
+    rotation, activation, gate, target, mask, scaling, quantisation with its largest element."""
 
     name = "steps-joined-in-one-kernel"
     axis = "fusion"
@@ -237,7 +247,10 @@ class StagesJoined(Pattern):
         Case(ROUTED, "softmax and selection in one kernel"),
         Case(CONVOLVED, "convolution and activation in one kernel"),
         Case(SOFT_TARGET, "softmax and target in one kernel"),
-        Case(PACKED, "quantisation and packing in one kernel"),
+        Case(PACKED, "largest element, quantisation and packing in one kernel"),
+        Case(QUANTISE, _BY_LARGEST),
+        Case(QUANTISE_TILE, _BY_LARGEST),
+        Case(QUANTISE_THREADS, _BY_LARGEST),
         Case(_LEFT_OUT, "product and mask in one kernel"),
         Case(MODULATED, "modulation and normalisation in one kernel"),
         Case(DECAYED, "product and decay in one kernel"),
@@ -295,7 +308,12 @@ class StagesJoined(Pattern):
         NearMiss(vary(GATE_THREADS, (" * y[i]", " * 2.0f")), why="a number, no gate"),
         NearMiss(vary(GATED_BEFORE_THREADS, ("2 * i + 1", "2 * i")), why="one element, no gate"),
         NearMiss(vary(SOFT_TARGET, ("p - 0.9 *", "p * 0.9 *")), why="nothing is taken off"),
-        NearMiss(vary(PACKED, ("low | (high << 4)", "low + high")), why="one number in a byte"),
+        NearMiss(
+            vary(PACKED, ("low | (high << 4)", "low + high")),
+            why="one number in a byte",
+            value="largest element, quantisation and packing in one kernel",
+        ),
+        NearMiss(GIVEN, why="the scale is given"),
         NearMiss(vary(_LEFT_OUT, ("-1.0e6", "0.5")), why="no low number"),
         NearMiss(vary(OVER_CLASSES, ("tl.log(", "tl.abs(")), why="no logarithm of the sum"),
         NearMiss(vary(TARGET, ("tl.load(y + row)", "n // 2")), why="no label is loaded"),
@@ -322,6 +340,8 @@ class StagesJoined(Pattern):
         seen = steps(facts)
         store, met = max(_met(facts, seen), key=lambda one: len(one[1]), default=(None, []))
         found = [node for _, nodes in met for node in nodes]
+        if {name for name, _ in met} <= _CUT:
+            met = [*_largest(facts, met), *met]
         if store is not None and len(met) > 1 and not (_told(met) or _alone(met)):
             *first, last = (name for name, _ in met)
             value = f"{', '.join(first)} and {last} in one kernel"
@@ -337,6 +357,14 @@ def _met(facts: Facts, seen: list[Step]) -> Iterable[tuple[Access, list[Step]]]:
         if met and not facts.contractions and chosen_rows(facts, [store]):
             met.append(("scatter", [store.node]))
         yield store, met
+
+
+def _largest(facts: Facts, met: list[Step]) -> list[Step]:
+    """The largest elements that a scale is made of, by which what is cut to few bits is scaled."""
+    cut = [n for name, nodes in met if name == "quantisation" for n in nodes]
+    tops = largest_sizes(facts) if cut else []
+    found = [top for top in tops if any(facts.graph.rests_on(n.result, top) for n in cut)]
+    return [("largest element", found)] if found else []
 
 
 def _alone(met: list[Step]) -> bool:

@@ -110,7 +110,7 @@ _LARGEST = vary(
 )
 
 
-_QUANTISE_THREADS = """__global__ void quantise(const float* x, signed char* out, float* scales) {
+QUANTISE_THREADS = """__global__ void quantise(const float* x, signed char* out, float* scales) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     float v[16];
     float top = 0.f;
@@ -159,7 +159,7 @@ class StoredScale(Pattern):
         Case(QUANTISE_TILE, "scale from the largest element"),
         Case(_LARGEST, "largest element stored"),
         Case(vary(_LARGEST, ("tl.abs(v)", "tl.maximum(v, -v)")), "largest element stored"),
-        Case(_QUANTISE_THREADS, "scale from the largest element"),
+        Case(QUANTISE_THREADS, "scale from the largest element"),
         Case(_QUANTISE_VECTORS, "scale from the largest element"),
         Case(DYNAMIC, "scale from the largest element"),
         Case(_FAKE, "scale from the largest element"),
@@ -177,7 +177,7 @@ class StoredScale(Pattern):
             why="the other factor is an operand, one for every element",
         ),
         NearMiss(
-            vary(_QUANTISE_THREADS, ("    scales[at] = s;\n", "")),
+            vary(QUANTISE_THREADS, ("    scales[at] = s;\n", "")),
             why="the scale is not kept, so nobody can undo the division",
         ),
         NearMiss(vary(DYNAMIC, ("y) * s[:, None]", "y)")), why="the product stays scaled"),
