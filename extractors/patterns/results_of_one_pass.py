@@ -26,7 +26,9 @@ _COSTLY = frozenset(
     }
 )  # fmt: skip
 _ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.VIEW_ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD})
-_STEPS = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, *CASTS, *VIEWS})
+_STEPS = frozenset(
+    {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.CLAMP}
+) | CASTS | VIEWS  # fmt: skip
 
 _GRADIENTS = vary(
     ADD_POINTER,
@@ -196,7 +198,7 @@ def _added(facts: Facts) -> list[Node]:
     sums = [
         s for s in facts.stores
         if s.is_atomic and s.array is not None and s.node.op.attribute("space") != "shared"
-        and s.node.op.kind in _ADDS
+        and s.node.op.kind in _ADDS and _alone(facts, s)
     ]  # fmt: skip
     first, *rest = sums or [None]
     if first is None:
@@ -210,9 +212,10 @@ def _added(facts: Facts) -> list[Node]:
     return [first.node, *(s.node for s in beside)] if beside else []
 
 
-def _taken(facts: Facts, store: Access) -> set[Node]:
-    """The loads that an element, or its place, is made of."""
-    return {a.node for value in store.node.op.inputs for a in facts.feeding(value)}
+def _taken(facts: Facts, store: Access) -> set[object]:
+    """The loaded elements that an element, or its place, is made of."""
+    loads = (a for value in store.node.op.inputs for a in facts.feeding(value))
+    return {(a.array, a.index) for a in loads}
 
 
 def _walked(facts: Facts, one: Access, other: Access) -> list[Node]:
