@@ -260,9 +260,12 @@ def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Dec
         wanted = (ParameterRole.OUTPUT if written else ParameterRole.INPUT, _BOTH)
         if decision.pattern not in (HANDED_ON, PREPARED, AHEAD, FINISHED):
             yield decision
-        elif roles.get(decision.subject or "") in wanted:
-            uses = (a.node.lines for a in detection.facts.accesses if a.array == decision.subject)
-            kept.append(replace(decision, lines=_united(decision.lines, tuple(uses))))
+            continue
+        uses = [a for a in detection.facts.accesses if a.array == decision.subject]
+        named = roles.get(decision.subject or "") in wanted
+        if named or ("." in (decision.subject or "") and any(a.is_store == written for a in uses)):
+            lines = tuple(a.node.lines for a in uses)
+            kept.append(replace(decision, lines=_united(decision.lines, lines)))
     yield from _one(kept)
 
 

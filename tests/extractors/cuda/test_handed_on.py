@@ -6,7 +6,9 @@ import pytest
 
 from extractors.cuda.launches import host_facts
 from extractors.cuda.read import read_cuda
-from extractors.host.passes import LEFT, TAKEN
+from extractors.detect import detect
+from extractors.host.passes import HANDED_ON, LEFT, TAKEN
+from extractors.told_together import told_together
 
 _KERNELS = """__global__ void first(const float* x, float* part) { part[threadIdx.x] = x[0]; }
 __global__ void last(const float* part, float* out) { out[threadIdx.x] = part[0]; }
@@ -134,3 +136,12 @@ def test_lines_of_the_calls_between() -> None:
     last = host_facts(read_cuda(_KERNELS + _APART, "k.cu"))["last"]
     (told,) = (d for d in last.decisions if d.axis == "kernel_boundaries")
     assert {(6, 6), (7, 7)} <= {*told.lines}
+
+
+def test_a_field_is_told_with_its_places() -> None:
+    found = read_cuda(_STRUCTS, "k.cu")
+    hosts = host_facts(found)
+    told = {k.name: told_together(detect(k, hosts[k.name]), hosts[k.name]) for k in found.kernels}
+    lines = {name: [d.lines for d in ds if d.pattern == HANDED_ON] for name, ds in told.items()}
+    assert [(2, 2) in one for one in lines["first"]] == [True]
+    assert [(3, 3) in one for one in lines["last"]] == [True]
