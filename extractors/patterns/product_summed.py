@@ -103,6 +103,23 @@ SUM_THREADS = """__global__ void product(const float* a, const float* b, float* 
     out[row * n + col] = sum;
 }
 """
+REST_THREADS = vary(
+    SUM_THREADS,
+    (
+        "    for (int i = 0; i < k; ++i)",
+        "    int i = 0;\n    for (; i + 4 <= k; i += 4) {\n"
+        "        float4 x = *reinterpret_cast<const float4*>(a + row * k + i);\n"
+        "        float4 y = *reinterpret_cast<const float4*>(b + col * k + i);\n"
+        "        sum += x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;\n    }\n"
+        "    for (; i < k; ++i)",
+    ),
+)
+_TABLE_THREADS = vary(
+    SUM_THREADS,
+    ("const float* b,", "const float* const* b, const int* ids,"),
+    ("b[col * k + i]", "own[col * k + i]"),
+    ("    float sum", "    const float* own = b[ids[blockIdx.z]];\n    float sum"),
+)
 _NORM_BACK_THREADS = """__global__ void back(const float* dy, const float* w, float* dx, int n) {
     const float* own = dy + blockIdx.x * n;
     float sum = 0.f;
@@ -197,6 +214,8 @@ class ProductSummed(Pattern):
         Case(OUTER, "elementwise mul + sum"),
         Case(OUTER_TILE, "elementwise mul + sum"),
         Case(SUM_THREADS, "elementwise mul + sum"),
+        Case(REST_THREADS, "elementwise mul + sum"),
+        Case(_TABLE_THREADS, "elementwise mul + sum"),
         Case(_SOLVED, "elementwise mul + sum"),
         Case(_SOLVED_TILE, "elementwise mul + sum"),
         Case(_DIAGONAL, "elementwise mul + sum"),
@@ -211,6 +230,10 @@ class ProductSummed(Pattern):
         ),
         NearMiss(_NORM_BACK_THREADS, why="the sum of a row meets the row again"),
         NearMiss(vary(SUM_THREADS, ("b[col", "a[row")), why="squares are summed"),
+        NearMiss(
+            vary(SUM_THREADS, ("sum += a[row * k + i]", "sum = 0.5f * sum + a[row * k + i]")),
+            why="what is added to fades: a recurrence",
+        ),
         NearMiss(vary(SUM_THREADS, ("col * k + i", "row * k + i")), why="rows with their partners"),
         NearMiss(
             vary(GEMV, ("v = tl.load(x + cols)", "v = tl.load(x + rows)"), ("v[None, :]", "v[:, None]")),  # noqa: E501
