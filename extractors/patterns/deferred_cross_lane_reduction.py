@@ -25,6 +25,7 @@ from kb.ops import REDUCTIONS, OpKind
 _EXTREMES = frozenset({
     OpKind.REDUCE_MIN, OpKind.REDUCE_MAX, OpKind.ARGMIN, OpKind.ARGMAX, OpKind.REDUCE,
 })  # fmt: skip
+_STEPS = frozenset({OpKind.ADD, OpKind.FMA, OpKind.MAXIMUM})
 _MADE = frozenset({
     OpKind.IF, OpKind.ADD, OpKind.FOR, OpKind.WHILE, OpKind.VECTOR, OpKind.TUPLE,
 })  # fmt: skip
@@ -79,9 +80,23 @@ _LATE = (
 )
 
 
+_OWN_THREADS = """__global__ void lengths(const float* x, float* out) {
+    float own[4];
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) own[j] = x[(blockIdx.x * 32 + threadIdx.x) * 4 + j];
+    float s = 0.f;
+    #pragma unroll
+    for (int j = 0; j < 4; ++j) s += own[j] * own[j];
+    for (int w = 16; w > 0; w /= 2) s += __shfl_xor_sync(0xffffffff, s, w);
+    out[blockIdx.x] = s;
+}
+"""
+
+
 class DeferredCrossLaneReduction(Pattern):
-    """A carried tile is updated lane by lane and reduced after the loop; or a reduction feeds the
-    carry, or sums over the carried state and is stored every step."""
+    """A carried tile is updated lane by lane and reduced after the loop, or threads join elements
+    of their own before they meet; or a reduction feeds the carry, or sums over the carried state
+    and is stored every step."""
 
     name = "deferred-cross-lane-reduction"
     axis = "reduction_placement"
@@ -99,6 +114,7 @@ class DeferredCrossLaneReduction(Pattern):
         Case(STEPS, "reduce every iteration to a scalar/row"),
         Case(BY_FLAG, "accumulate lane-wise, reduce once after the loop"),
         Case(_PAIRS, "accumulate lane-wise, reduce once after the loop"),
+        Case(_OWN_THREADS, "accumulate lane-wise, reduce once after the loop"),
     )
     near_misses = (
         NearMiss(
@@ -119,6 +135,16 @@ class DeferredCrossLaneReduction(Pattern):
             vary(ATTENTION_POINTER, *_LATE),
             why="the maximum alone, which every rescaling asks for",
             value="reduce every iteration to a scalar/row",
+        ),
+        NearMiss(
+            vary(
+                _OWN_THREADS,
+                (
+                    "for (int j = 0; j < 4; ++j) s += own[j] * own[j];",
+                    "float v = x[blockIdx.x * 32 + threadIdx.x]; s += v * v;",
+                ),
+            ),
+            why="one element of a thread",
         ),
         NearMiss(ROW_NORM, why="no loop runs over the row"),
         NearMiss(
@@ -164,6 +190,7 @@ class DeferredCrossLaneReduction(Pattern):
             every += [r for r in each if not late or r.op.kind != OpKind.REDUCE_MAX]
             deferred += late
             every += self._extremes(facts, loop) or self._steps(facts, loop)
+        deferred += _of_vectors(facts)
         if deferred:
             yield self.decide(facts, "accumulate lane-wise, reduce once after the loop", deferred)
         if every:
@@ -228,6 +255,22 @@ class DeferredCrossLaneReduction(Pattern):
         """True when what is reduced was loaded in the loop, chunk by chunk."""
         loads = [(a, r) for r in inside for a in facts.feeding(r.op.inputs[0])]
         return not facts.contractions and any(a.loop is r.loop for a, r in loads)
+
+
+def _of_vectors(facts: Facts) -> list[Node]:
+    """Where threads add up, or find the largest of, the elements of a vector or an array of their
+    own, from a number that is written there, before they meet: number, step and meeting."""
+    found: list[Node] = []
+    for met in facts.reductions if facts.of_threads else ():
+        step = facts.graph.producer(facts.graph.core(met.op.inputs[0]))
+        if step is None or step.op.kind not in _STEPS:
+            continue
+        made = [facts.graph.producer(facts.graph.core(v)) for v in step.op.inputs]
+        first = [n for n in made if n is not None and n.op.kind == OpKind.CONST]
+        above = facts.graph.upstream(step.result, lambda n: facts.access(n) is not None)
+        if first and any(n.op.kind == OpKind.COPY for n in above):
+            found += [*first, step, met]
+    return found
 
 
 def _by_chance(reduction: Node, loop: Loop) -> bool:
