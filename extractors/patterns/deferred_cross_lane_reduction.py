@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION_POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION_POINTER, POINTER, PRODUCT, vary
 from extractors.patterns.cases_rows import ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import (
     LEAST,
@@ -13,7 +13,11 @@ from extractors.patterns.cases_rows_pointer import (
     ROW_NORM_POINTER,
     STEPS,
 )
-from extractors.patterns.cases_rows_threads import ROW_NORM_CHUNKS_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import (
+    ATOMIC_COLUMNS_THREADS,
+    ROW_NORM_CHUNKS_THREADS,
+    ROW_NORM_THREADS,
+)
 from extractors.patterns.product_summed import BY_FLAG
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
@@ -25,6 +29,7 @@ from kb.ops import REDUCTIONS, OpKind
 _EXTREMES = frozenset({
     OpKind.REDUCE_MIN, OpKind.REDUCE_MAX, OpKind.ARGMIN, OpKind.ARGMAX, OpKind.REDUCE,
 })  # fmt: skip
+_ONCE = "accumulate in the program, one atomic addition after the loop"
 _STEPS = frozenset({OpKind.ADD, OpKind.FMA, OpKind.MAXIMUM})
 _MADE = frozenset({
     OpKind.IF, OpKind.ADD, OpKind.FOR, OpKind.WHILE, OpKind.VECTOR, OpKind.TUPLE,
@@ -93,10 +98,31 @@ _OWN_THREADS = """__global__ void lengths(const float* x, float* out) {
 """
 
 
+_ONCE_THREADS = """__global__ void columns(const float* dy, float* db, int rows, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float acc = 0.f;
+    for (int row = blockIdx.y; row < rows; row += gridDim.y) acc += dy[row * n + at];
+    atomicAdd(&db[at], acc);
+}
+"""
+_ONCE_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def columns(dy, out, rows, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    acc = tl.zeros([T], tl.float32)
+    for row in range(tl.program_id(0), rows, tl.num_programs(0)):
+        acc += tl.load(dy + row * n + at)
+    tl.atomic_add(out + at, acc)
+"""
+)
+
+
 class DeferredCrossLaneReduction(Pattern):
-    """A carried tile is updated lane by lane and reduced after the loop, or threads join elements
-    of their own before they meet; or a reduction feeds the carry, or sums over the carried state
-    and is stored every step."""
+    """A carried tile is updated lane by lane and reduced after the loop, or added to memory once
+    behind it, or threads join elements of their own before they meet; or a reduction feeds the
+    carry, or sums over the carried state and is stored every step."""
 
     name = "deferred-cross-lane-reduction"
     axis = "reduction_placement"
@@ -114,6 +140,8 @@ class DeferredCrossLaneReduction(Pattern):
         Case(STEPS, "reduce every iteration to a scalar/row"),
         Case(BY_FLAG, "accumulate lane-wise, reduce once after the loop"),
         Case(_PAIRS, "accumulate lane-wise, reduce once after the loop"),
+        Case(_ONCE_THREADS, _ONCE),
+        Case(_ONCE_POINTER, _ONCE),
         Case(_OWN_THREADS, "accumulate lane-wise, reduce once after the loop"),
     )
     near_misses = (
@@ -146,6 +174,15 @@ class DeferredCrossLaneReduction(Pattern):
             ),
             why="one element of a thread",
         ),
+        NearMiss(
+            vary(
+                _ONCE_POINTER,
+                ("    tl.atomic_add(out + at, acc)", "        tl.atomic_add(out + at, acc)"),
+            ),
+            why="added in every round",
+            value=_ONCE,
+        ),
+        NearMiss(ATOMIC_COLUMNS_THREADS, why="added to shared memory", value=_ONCE),
         NearMiss(ROW_NORM, why="no loop runs over the row"),
         NearMiss(
             ATTENTION_POINTER,
@@ -193,8 +230,27 @@ class DeferredCrossLaneReduction(Pattern):
         deferred += _of_vectors(facts)
         if deferred:
             yield self.decide(facts, "accumulate lane-wise, reduce once after the loop", deferred)
+        if once := self._added_once(facts):
+            yield self.decide(facts, _ONCE, once)
         if every:
             yield self.decide(facts, "reduce every iteration to a scalar/row", every)
+
+    def _added_once(self, facts: Facts) -> list[Node]:
+        """Sums that loops carry and that are added to memory once, by an atomic operation behind
+        the loop: where they begin, the step, the addition."""
+        atomics = [] if facts.contractions else [
+            s for s in facts.stores
+            if s.node.op.kind == OpKind.ATOMIC_ADD and s.node.op.attribute("space") != "shared"
+        ]  # fmt: skip
+        found: list[Node | None] = []
+        for loop in facts.loops if atomics else ():
+            later = [s for s in atomics if not s.node.inside(loop.node)]
+            for state in loop.of(*_KEPT) if later else ():
+                ends = [s.node for s in later if self._added_to(facts, s.value, state.result)]
+                if ends:
+                    step = grower(facts.graph, state.next)
+                    found += [facts.graph.producer(state.init), step, *ends]
+        return [n for n in found if n is not None]
 
     def _extremes(self, facts: Facts, loop: Loop) -> list[Node]:
         """Reductions of chunks of a row to the least or the largest, and its place, of which the
