@@ -118,6 +118,16 @@ class LossWithGradient(Pattern):
     )
     near_misses = (
         NearMiss(
+            vary(
+                _LOSS_THREADS,
+                (
+                    "for (int i = 0; i < n; ++i) sum += expf(row[i] - top);",
+                    "sum = 1.f + expf(row[threadIdx.x] - top);",
+                ),
+            ),
+            why="the logarithm of one element's curve",
+        ),
+        NearMiss(
             vary(_PICKED, (" + tl.load(y + row))", " + row)")), why="no loaded place picks a score"
         ),
         NearMiss(vary(_PICKED_TILE, ("- ct.gather(x", "- ct.gather(y")), why="no score is picked"),
@@ -175,12 +185,15 @@ def loss_of_scores(facts: Facts) -> list[Where]:
 
 
 def loss_and_gradient(facts: Facts) -> list[Where]:
-    """The gradient of a loss, where it is stored, and where the loss is; empty without both."""
+    """The gradient of a loss, where it is stored, and where the loss is; empty without both.
+    Threads take the logarithm of a sum: that of one element is a curve, that of two joins parts."""
     logarithms = facts.graph.of(OpKind.LOG, OpKind.LOG2)
     if facts.contractions or not logarithms or not facts.exponentials:
         return []
     powers = [e.node for e in facts.exponentials if not e.rescale]
     logs = [n for n in logarithms if any(facts.graph.rests_on(n.result, p) for p in powers)]
+    if facts.of_threads:
+        logs = [n for n in logs if any(_of_sum(facts, n, p) for p in powers)]
     losses = [(s, n) for s in facts.stores for n in logs if facts.graph.rests_on(s.value, n)]
     if not losses:
         return []
@@ -190,6 +203,16 @@ def loss_and_gradient(facts: Facts) -> list[Where]:
             found: list[Where] = [node, *stores, *(place for pair in apart for place in pair)]
             return list(dict.fromkeys(found))
     return []
+
+
+def _of_sum(facts: Facts, logarithm: Node, power: Node) -> bool:
+    """Whether exponentials are summed by a loop or a reduction before the logarithm."""
+    if not facts.graph.rests_on(logarithm.result, power):
+        return False
+    if {*power.loops} - {*logarithm.loops}:
+        return True
+    sums = (r for r in facts.reductions if facts.graph.rests_on(r.result, power))
+    return any(facts.graph.rests_on(logarithm.result, r) for r in sums)
 
 
 def _subtracted(facts: Facts, powers: list[Node]) -> Iterable[tuple[Node, list[Access]]]:
