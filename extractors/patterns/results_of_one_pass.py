@@ -200,9 +200,9 @@ def _added(facts: Facts) -> list[Node]:
         if s.is_atomic and s.array is not None and s.node.op.attribute("space") != "shared"
         and s.node.op.kind in _ADDS and _alone(facts, s)
     ]  # fmt: skip
-    first, *rest = sums or [None]
-    if first is None:
+    if len(sums) < 2:
         return []
+    first, *rest = sums
     taken = _taken(facts, first)
     beside = [
         s for s in rest
