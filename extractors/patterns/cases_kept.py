@@ -268,3 +268,44 @@ GROUPS_THREADS = """__global__ void groups(const float* x, float* out, float* sc
 }
 """
 """Groups of a warp's width, each scaled by its own largest element."""
+WALKED = """__global__ void scale(const float* x, const float* w, float* out, int rows, int n) {
+    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
+        for (int i = threadIdx.x; i < n; i += blockDim.x) {
+            out[row * n + i] = x[row * n + i] * w[i];
+        }
+    }
+}
+"""
+BIASED = """__global__ void add(const float* x, const float* bias, float* out, int n) {
+    int at = blockIdx.x * n + threadIdx.x;
+    out[at] = x[at] + bias[threadIdx.x];
+}
+"""
+SLOTS = """__global__ void combine(const float* x, const float* by, float* out, int k, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float sum = 0.f;
+        for (int s = 0; s < k; ++s) sum += by[blockIdx.x * k + s] * x[(blockIdx.x * k + s) * n + i];
+        out[blockIdx.x * n + i] = sum;
+    }
+}
+"""
+COLUMNS = (
+    POINTER
+    + """
+@triton.jit
+def gain(x, w, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    own = tl.program_id(1) * n + at
+    tl.store(out + own, tl.load(x + own) * tl.load(w + at))
+"""
+)
+COLUMN_TILES = (
+    TILE
+    + """
+@ct.kernel
+def gain(x, w, out, T: Int):
+    g = ct.load(w, index=(ct.bid(1),), shape=(T,))
+    v = ct.load(x, index=(ct.bid(0), ct.bid(1)), shape=(1, T))
+    ct.store(out, index=(ct.bid(0), ct.bid(1)), tile=v * g)
+"""
+)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_PERSISTENT, TILE, vary
+from extractors.patterns.cases_kept import BIASED, COLUMN_TILES, COLUMNS, SLOTS, WALKED
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
@@ -116,29 +117,8 @@ _DESCRIBED = vary(
     ("tl.store(out + at, tl.load(x + at, mask=m[:, None] < rows), mask=m[:, None] < rows)",
      "to.store([own // wide * TM, own % wide * TN], tl.load(x + at, mask=m[:, None] < rows))"),
 )  # fmt: skip
-_WALKED = """__global__ void scale(const float* x, const float* w, float* out, int rows, int n) {
-    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
-        for (int i = threadIdx.x; i < n; i += blockDim.x) {
-            out[row * n + i] = x[row * n + i] * w[i];
-        }
-    }
-}
-"""
-_BIASED = """__global__ void add(const float* x, const float* bias, float* out, int n) {
-    int at = blockIdx.x * n + threadIdx.x;
-    out[at] = x[at] + bias[threadIdx.x];
-}
-"""
-_SLOTS = """__global__ void combine(const float* x, const float* by, float* out, int k, int n) {
-    for (int i = threadIdx.x; i < n; i += blockDim.x) {
-        float sum = 0.f;
-        for (int s = 0; s < k; ++s) sum += by[blockIdx.x * k + s] * x[(blockIdx.x * k + s) * n + i];
-        out[blockIdx.x * n + i] = sum;
-    }
-}
-"""
 _KEPT_SHARED = vary(
-    _WALKED,
+    WALKED,
     (
         "    for (int row",
         "    extern __shared__ float held[];\n"
@@ -148,7 +128,7 @@ _KEPT_SHARED = vary(
     ("* w[i]", "* held[i]"),
 )
 _KEPT_REGISTERS = vary(
-    _WALKED,
+    WALKED,
     ("    for (int row", "    float held[4];\n#pragma unroll\n"
      "    for (int j = 0; j < 4; ++j) held[j] = w[threadIdx.x * 4 + j];\n    for (int row"),
     ("        for (int i = threadIdx.x; i < n; i += blockDim.x) {\n",
@@ -179,23 +159,32 @@ class WeightHoisted(Pattern):
         Case(_RELOADED, "reload per item"),
         Case(_DESCRIBED, "once per problem"),
         Case(NORM_PERSISTENT_THREADS, "load once per CTA"),
-        Case(_WALKED, "reload per item"),
+        Case(WALKED, "reload per item"),
         Case(_KEPT_SHARED, "load once per CTA"),
         Case(_KEPT_REGISTERS, "load once per CTA"),
         Case(LAYER_NORM_POINTER, "reload per item"),
-        Case(_BIASED, "reload per item"),
-        Case(_SLOTS, "reload per item"),
+        Case(BIASED, "reload per item"),
+        Case(SLOTS, "reload per item"),
+        Case(vary(_HEADS, ("b * r", "a * r")), "reload per item"),
+        Case(COLUMNS, "reload per item"),
+        Case(COLUMN_TILES, "reload per item"),
+        Case(vary(COLUMNS, ("load(w + at)", "load(w)")), "reload per item"),
     )
     near_misses = (
         NearMiss(
             vary(_KEPT_REGISTERS, ("= w[threadIdx.x * 4 + j]", "= threadIdx.x * 4.f + j")),
             why="nothing is loaded before",
         ),
-        NearMiss(vary(_BIASED, ("bias[threadIdx.x]", "bias[at]")), why="every block has its own"),
-        NearMiss(vary(_SLOTS, ("* k + s] *", "* k + s + i] *")), why="moved by the rounds"),
+        NearMiss(vary(COLUMNS, ("w + at", "w + own")), why="every block has its own"),
+        NearMiss(
+            vary(COLUMNS, ("tl.load(w + at))", "1.5, mask=at < tl.load(w))")),
+            why="a number that says which lanes count",
+        ),
+        NearMiss(vary(BIASED, ("bias[threadIdx.x]", "bias[at]")), why="every block has its own"),
+        NearMiss(vary(SLOTS, ("* k + s] *", "* k + s + i] *")), why="moved by the rounds"),
         NearMiss(
             vary(
-                _SLOTS,
+                SLOTS,
                 ("        out[", "        const_cast<float*>(by)[blockIdx.x] = sum;\n        out["),
             ),
             why="written in the loop",
@@ -205,7 +194,7 @@ class WeightHoisted(Pattern):
             vary(_ROWS, ("rate + row", "x + row * n"), ("v * r", "v - r")),
             why="a part of the row itself, which the loop reads",
         ),
-        NearMiss(vary(_WALKED, ("* w[i]", "* w[row * n + i]")), why="every row has its own"),
+        NearMiss(vary(WALKED, ("* w[i]", "* w[row * n + i]")), why="every row has its own"),
         NearMiss(
             vary(_STRIPS, ("tl.load(w + at) ", "(at + 1.0) ")), why="nothing is loaded before"
         ),
@@ -218,7 +207,6 @@ class WeightHoisted(Pattern):
             vary(_HEADS, ("c + row * T", "c + (row * n + head) * T")),
             why="every head has a tile of its own",
         ),
-        NearMiss(vary(_HEADS, ("b * r", "a * r")), why="both arrays take the same loads in"),
         NearMiss(vary(_ROWS, ("v * r", "tl.where(at < r, v, 0.0)")), why="a length, no factor"),
         NearMiss(GROUPED_POINTER, why="the number of rows is all that a problem brings"),
         NearMiss(SOFTMAX, why="every load belongs to its row"),
@@ -230,11 +218,11 @@ class WeightHoisted(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         yield from self._problems(facts)
         told: list[list[Node]] = []
-        if every := of_every_block(facts):
+        spread = self._spread(facts)
+        if every := [a for a in of_every_block(facts) if a not in spread]:
             yield self.decide(facts, "reload per item", every)
         if still := still_in_rounds(facts):
             yield self.decide(facts, "reload per item", still)
-        spread = self._spread(facts)
         if spread:
             yield self.decide(facts, "load once per CTA", spread)
         for loop in facts.loops:

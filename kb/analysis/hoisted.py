@@ -12,6 +12,7 @@ from kb.ops import ATOMICS, READS, OpKind
 _SEEN_AS = VIEWS | CASTS | {OpKind.BITCAST}
 _COMPUTED = _SEEN_AS | {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA}
 _MOVING = (AtomKind.BLOCK, AtomKind.LOADED, AtomKind.OPAQUE)
+_PARTED = (AtomKind.FLOOR_DIV, AtomKind.MOD, AtomKind.CEIL_DIV)
 _COUNTED = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 MOST = 32
 """Values that a load is followed through before a loop."""
@@ -33,21 +34,66 @@ def prepared(facts: Facts, access: Access, loop: Loop) -> list[Node]:
 
 
 def of_every_block(facts: Facts) -> list[Access]:
-    """Tiles that every block loads from the same place, for results of its own: without a loop over
-    work items each of them is loaded once per item."""
+    """Tiles that several blocks load from the same place, each for results of its own: without a
+    loop over work items each of them is loaded once per item."""
     if facts.contractions or facts.item_loops:
         return []
-    wide = [a for a in facts.accesses if facts.types.shape(a.value) and a.array is not None]
-    own = {a.array for a in wide if any(i.has(*_MOVING) for i in a.index)}
-    stores = [a for a in wide if a.is_store and not a.is_atomic]
-    if not stores or any(a.array not in own for a in stores):
+    named = [a for a in facts.accesses if a.array is not None and not a.is_atomic]
+    parts = {a: block_parts(a) for a in named}
+    stores = [a for a in named if a.is_store and parts[a] and _is_wide(facts, a)]
+    loads = [a for a in named if not a.is_store and (_is_wide(facts, a) or _is_factor(facts, a))]
+    taking: dict[Access, list[Access]] = {}
+    for store in stores:
+        for load in facts.feeding(store.value):
+            taking.setdefault(load, []).append(store)
+    fewer = {a: all(parts[a] < parts[s] for s in taking[a]) for a in loads if a in taking}
+    own = {a.array for a, less in fewer.items() if not less}
+    found = [a for a, less in fewer.items() if less and a.array not in own]
+    kept = [a for a in found if _over_rounds(facts, a)]
+    if not own or (kept and not facts.of_threads):
         return []
-    read = {a.array for a in wide if not a.is_store and a.array in own}
-    shared = [a for a in wide if not a.is_store and a.array not in own and a.index]
-    taken = [a for a in shared if any(facts.graph.rests_on(s.value, a.node) for s in stores)]
-    if facts.of_threads:
-        taken = [a for a in taken if not _over_rounds(facts, a)]
-    return taken if read else []
+    places = facts.offset_loads
+    told = [a for a in found if a not in kept and a.value not in places]
+    return [a for a in told if not parts[a] or not _of_a_round(facts, a)]
+
+
+def _of_a_round(facts: Facts, access: Access) -> bool:
+    """Whether a loop that hands a tile on loads something else in every round."""
+    loops = [facts.loop(node) for node in access.node.loops]
+    return any(facts.types.shape(c.argument) for x in loops if x is not None for c in x.carried)
+
+
+def _is_wide(facts: Facts, access: Access) -> bool:
+    """Whether an access is one of a tile, or its place differs from lane to lane."""
+    shape = facts.types.shape(access.value)
+    return bool(shape) or any(i.has(AtomKind.LANE) for i in access.index)
+
+
+def _is_factor(facts: Facts, access: Access) -> bool:
+    """Whether a single number is multiplied with a tile, or stands in a quotient."""
+    if facts.types.dtype(access.value).startswith(("i", "u")):
+        return False
+    users = facts.graph.users(access.value)
+    users += [u for n in users if n.op.kind in _SEEN_AS for u in facts.graph.users(n.result)]
+    products = [n for n in users if n.op.kind in (OpKind.MUL, OpKind.FMA)]
+    quotient = any(n.op.kind == OpKind.DIV for n in users)
+    return quotient or any(facts.types.shape(n.result) for n in products)
+
+
+def block_parts(access: Access) -> frozenset[Atom]:
+    """What of the block ids, or of numbers loaded with them, says where an access is."""
+    found: set[Atom] = set()
+    pending = [atom for one in access.index for atom in one.top()]
+    for atom in pending:
+        if atom.kind in _MOVING or (atom.kind in _PARTED and _moves(atom)):
+            found.add(atom)
+        else:
+            pending += [inner for one in atom.args for inner in one.top()]
+    return frozenset(found)
+
+
+def _moves(atom: Atom) -> bool:
+    return any(one.has(*_MOVING) for one in atom.args)
 
 
 def _over_rounds(facts: Facts, access: Access) -> bool:
