@@ -23,6 +23,7 @@ from extractors.patterns.cases_pointer import (
 )
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.cases_scales import NOT_SCALED_LAST, SCALED_LAST, SCALED_PARTS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.side_output import handed
 from kb.analysis.exponentials import Exponential, is_log2e
@@ -79,11 +80,6 @@ _LINEAR = vary(
 )
 _GATED = vary(STATE_STEP_POINTER, (" * rate", ""), ("tl.sum(s * v[None, :], axis=1)",
               "tl.sum(s * tl.exp(v)[None, :], axis=1) * rate"))  # fmt: skip
-_PARTIAL = vary(
-    PRODUCT_POINTER,
-    ("(a, b, out,", "(a, b, out, rate,"),
-    ("acc += tl.dot(x, y)", "acc += tl.dot(x, y) * rate"),
-)
 _NO_END = ("    gk = gk * rate\n", "")
 _REBUILT = vary(BACKWARD_KEYS_POINTER, _NO_END)
 _REBUILT_SCALED = "scale S before the exponential"
@@ -157,7 +153,8 @@ class ScalePlacement(Pattern):
         Case(_GATED, "scale once in the epilogue"),
         Case(STATE_STEPS_POINTER, "pre-scale Q"),
         Case(SCALED_BETWEEN, _BETWEEN),
-        Case(_PARTIAL, "scale every partial product"),
+        *(Case(text, "scale once in the epilogue") for text in SCALED_LAST),
+        Case(SCALED_PARTS, "scale every partial product"),
         Case(FLASH_THREADS, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale folded into (s*scale - m) FMA"),
         Case(_BRANCHED, "scale S before max"),
@@ -186,13 +183,16 @@ class ScalePlacement(Pattern):
             vary(_LINEAR, ("x * rate", "x * tl.load(out)")),
             why="the factor is loaded: a scale of what is stored in few bits",
         ),
+        *(NearMiss(text, why="no sum that is scaled once it is done") for text in NOT_SCALED_LAST),
         NearMiss(PRODUCT, why="nothing is scaled"),
         NearMiss(
             vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x, y) * M")),
             why="an extent, no scale",
         ),
         NearMiss(
-            _PARTIAL, why="before it is added, not at the end", value="scale once in the epilogue"
+            SCALED_PARTS,
+            why="before it is added, not at the end",
+            value="scale once in the epilogue",
         ),
         NearMiss(vary(_REBUILT, ("s * rate2 - lse", "s - lse")), why="nothing is scaled"),
         NearMiss(CAPPED_BACKWARD, why="the scores are held below a bound", value=_REBUILT_SCALED),

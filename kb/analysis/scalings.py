@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from kb.analysis.butterflies import butterflies, chained
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
+from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
 from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind
+from kb.analysis.thread_products import thread_products
 from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 ELEMENTWISE = VIEWS | CASTS | TURNS | {
@@ -13,6 +15,7 @@ ELEMENTWISE = VIEWS | CASTS | TURNS | {
 }  # fmt: skip
 
 
+_ROOTS = (OpKind.SQRT, OpKind.RSQRT, OpKind.POW)
 _ADDS = frozenset({OpKind.ADD, OpKind.SUB, OpKind.FMA})
 _ORDER = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
 
@@ -82,33 +85,63 @@ def scaled_rounds(facts: Facts) -> list[Node]:
 
 def scaled_last(facts: Facts) -> list[Node]:
     """Products with a scalar that is handed in on the way from a matrix product to a store, in no
-    loop that the store is not in; from a sum of products, nothing is added after it."""
-    through = ELEMENTWISE if facts.contractions else ELEMENTWISE - _ADDS
-    ways = [
-        (store.node, node)
-        for store in facts.stores
-        for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in through)
-    ]
-    return [n for s, n in ways if n.loops == s.loops and _by_argument(facts, n)]
+    loop that the store is not in."""
+    found: list[Node] = []
+    for store in facts.stores:
+        above = facts.graph.upstream(store.value, lambda n: n.op.kind not in ELEMENTWISE)
+        plain = facts.graph.upstream(store.value, lambda n: n.op.kind not in ELEMENTWISE - _ADDS)
+        alone = set(plain)
+        same = [n for n in above if n.loops == store.node.loops]
+        found += [n for n in same if _by_argument(facts, n, n in alone)]
+    return found
 
 
-def _by_argument(facts: Facts, node: Node) -> bool:
-    """A product of a scalar that is handed in, no extent, and what a matrix product gave; without
-    any, the sum of tiles of products."""
+def _by_argument(facts: Facts, node: Node, alone: bool = True) -> bool:
+    """A product of a scalar that is handed in, or is a root of extents, and what a matrix product
+    gave; without any, a sum of products, or what the last stage of butterflies gave. Unless nothing
+    is added after it (`alone`), the products are those of two tiles."""
     rate = facts.graph.core(scaling(facts, node)) if node.op.kind == OpKind.MUL else None
-    if rate is None or rate not in facts.graph.function.parameter_names:
+    if rate is None:
         return False
-    if any(n.op.kind in _ORDER for n in facts.graph.users(rate)):
+    if rate in facts.graph.function.parameter_names:
+        if any(n.op.kind in _ORDER for n in facts.graph.users(rate)):
+            return False
+    elif not facts.graph.roots(rate, *_ROOTS):
         return False
     if facts.contractions:
         return bool(facts.graph.roots(node.result, *CONTRACTIONS))
-    totals = [n for n in elementwise(facts, node.result) if n.op.kind == OpKind.REDUCE_SUM]
-    made = [n for t in totals if (n := produced(facts, t.op.inputs[0])) is not None]
-    return any(
-        n.op.kind in (OpKind.MUL, OpKind.ADD)
+    made = elementwise(facts, node.result)
+    return _of_products(facts, made, alone) or _of_stages(facts, node)
+
+
+def _of_products(facts: Facts, made: list[Node], alone: bool) -> bool:
+    """Whether a value begins with a sum of tiles of products, or with what a thread summed up."""
+    totals = [n for n in made if n.op.kind == OpKind.REDUCE_SUM]
+    summed = [n for t in totals if (n := produced(facts, t.op.inputs[0])) is not None]
+    if any(
+        (n.op.kind in (OpKind.MUL, OpKind.ADD) if alone else _of_two(facts, n))
         and sum(e != "1" for e in facts.types.shape(n.result)) > 1
-        for n in made
-    )
+        for n in summed
+    ):
+        return True
+    loops = [loop for n in made if n.op.kind in LOOPS if (loop := facts.loop(n)) is not None]
+    sums = any(loop.of(Role.SUM, Role.RUNNING_SUM) for loop in loops)
+    return sums and bool(thread_products(facts))
+
+
+def _of_two(facts: Facts, node: Node) -> bool:
+    """A product of what is loaded from two arrays."""
+    if node.op.kind != OpKind.MUL:
+        return False
+    first, second = ({a.array for a in facts.feeding(v)} for v in node.op.inputs[:2])
+    return bool(first - second) and bool(second - first)
+
+
+def _of_stages(facts: Facts, node: Node) -> bool:
+    """Whether a tile has gone through all of several stages of butterflies."""
+    found = butterflies(facts.graph)
+    stages = chained(facts.graph, found)
+    return bool(stages) and all(facts.graph.rests_on(node.result, one.meet) for one in stages)
 
 
 def scaled_between(facts: Facts) -> list[Node]:

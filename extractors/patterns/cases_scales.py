@@ -1,0 +1,64 @@
+"""Sample kernels that scale with one number. Written for this purpose."""
+
+from __future__ import annotations
+
+from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
+
+SCALED_STAGES = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, out, rate, T: tl.constexpr, STAGES: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + tl.program_id(0) * T + at)
+    for s in tl.static_range(STAGES):
+        a, b = tl.split(tl.reshape(v, (T // 2, 2)))
+        v = tl.reshape(tl.join(a + b, a - b), (T,))
+    tl.store(out + tl.program_id(0) * T + at, v * rate)
+"""
+)
+SCALED_SUM = (
+    POINTER
+    + """
+@triton.jit
+def scores(q, k, slope, out, rate, T: tl.constexpr, D: tl.constexpr):
+    d = tl.arange(0, D)
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    s = tl.sum(tl.load(q + d)[None, :] * tl.load(k + at[:, None] * D + d[None, :]), 1)
+    tl.store(out + at, s * rate + tl.load(slope + at))
+"""
+)
+SCALED_SUM_TILE = (
+    TILE
+    + """
+@ct.kernel
+def scores(q, k, out, rate, T: Int, D: Int):
+    a = ct.load(q, index=(0, 0), shape=(1, D))
+    b = ct.load(k, index=(ct.bid(0), 0), shape=(T, D))
+    ct.store(out, index=(ct.bid(0),), tile=ct.sum(a * b, axis=1) * rate)
+"""
+)
+SCALED_LAST = (
+    SCALED_STAGES,
+    vary(SCALED_STAGES, ("* rate)", "* (1.0 / tl.sqrt(T * 1.0)))")),
+    SCALED_SUM,
+    SCALED_SUM_TILE,
+)
+"""Sums of products, and stages of butterflies, that are scaled once they are done."""
+
+NOT_SCALED_LAST = (
+    vary(SCALED_STAGES, ("* rate)", "+ rate)")),
+    vary(
+        SCALED_STAGES, ("        a, b", "        v = v * rate\n        a, b"), ("v * rate)", "v)")
+    ),
+    vary(SCALED_SUM, ("s * rate +", "s + rate +")),
+    vary(SCALED_SUM, ("tl.load(q + d)[None, :] * ", "")),
+)
+"""The same, not scaled, scaled in every stage, or a sum of what one array holds."""
+
+SCALED_PARTS = vary(
+    PRODUCT_POINTER,
+    ("(a, b, out,", "(a, b, out, rate,"),
+    ("acc += tl.dot(x, y)", "acc += tl.dot(x, y) * rate"),
+)
+"""A product that every round of its loop scales."""
