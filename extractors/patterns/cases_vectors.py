@@ -149,3 +149,33 @@ __global__ void sums(Peers peers, float* out, int n) {
     }
 }
 """
+
+ADDED_WIDE = """#include <cuda_fp16.h>
+__global__ void add(const half* a, const half* b, half* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float x = __half2float(a[i]) + __half2float(b[i]);
+    out[i] = __float2half(x * 0.5f);
+}
+"""
+"""Two short numbers meet in 32 bits, and are rounded once."""
+
+ADDED_WIDE_PAIRS = """#include <cuda_fp16.h>
+__global__ void add(const half* a, const half* b, half* out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float2 x = reinterpret_cast<const float2*>(a)[i];
+    float2 y = reinterpret_cast<const float2*>(b)[i];
+    half2* left = reinterpret_cast<half2*>(&x);
+    half2* right = reinterpret_cast<half2*>(&y);
+    float2 first = __half22float2(left[0]);
+    float2 second = __half22float2(right[0]);
+    first.x += second.x;
+    first.y += second.y;
+    float2 made;
+    half2* parts = reinterpret_cast<half2*>(&made);
+    parts[0] = right[1];
+    parts[1] = __float22half2_rn(first);
+    reinterpret_cast<float2*>(out)[i] = made;
+}
+"""
+"""The same for pairs that are packed in vectors of other numbers."""

@@ -8,6 +8,7 @@ from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from extractors.patterns.cases_vectors import ADDED_WIDE, ADDED_WIDE_PAIRS
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated, logistic
 from kb.analysis.facts import Facts
@@ -77,6 +78,7 @@ _WIDE_GATE = vary(
     _GATE,
     ("(v * tl.sigmoid(v)).to(w.dtype) * w", "(v * tl.sigmoid(v) * w.to(tl.float32)).to(w.dtype)"),
 )
+_STEPS_WIDE = (OpKind.MUL, OpKind.DIV, OpKind.ADD, OpKind.SUB, OpKind.FMA)
 _TO_THE_END = "fp32 to the end"
 
 
@@ -103,6 +105,8 @@ class RoundingPoint(Pattern):
         Case(ROW_NORM, _TO_THE_END),
         Case(_WIDE_GATE, _TO_THE_END),
         Case(ROW_NORM_THREADS, _TO_THE_END),
+        Case(ADDED_WIDE, _TO_THE_END),
+        Case(ADDED_WIDE_PAIRS, _TO_THE_END),
     )
     near_misses = (
         NearMiss(_GATE, why="the activation is rounded first", value=_TO_THE_END),
@@ -139,6 +143,10 @@ class RoundingPoint(Pattern):
             why="the product is rounded once, right before the store",
             value="rounded before the multiplication",
         ),
+        NearMiss(vary(ADDED_WIDE, ("half*", "float*")), why="nothing is short"),
+        NearMiss(
+            vary(ADDED_WIDE, ("__half2float(b[i])", "2.f")), why="one array alone, nothing to meet"
+        ),
         NearMiss(_OWN_TYPE_THREADS, why="what is loaded is cast to the type that is computed in"),
     )
 
@@ -157,7 +165,12 @@ class RoundingPoint(Pattern):
         onward = [n for n in rounded if n not in found and self._computed_on(facts, n)]
         if onward:
             yield self.decide(facts, "rounded before the next step", onward)
-        if not found and not onward and not again and (kept := _met_wide(facts)):
+        if (
+            not found
+            and not onward
+            and not again
+            and (kept := _met_wide(facts) or _stay_wide(facts))
+        ):
             yield self.decide(facts, _TO_THE_END, kept)
 
     def _computed_on(self, facts: Facts, cast: Node) -> bool:
@@ -262,6 +275,41 @@ def _met_wide(facts: Facts) -> list[Node | Access]:
         if any(facts.graph.rests_on(store.value, n) for n in met) and _rounds(facts, store)
     ]
     return [*met, *stores] if stores else []
+
+
+def _stay_wide(facts: Facts) -> list[Node | Access]:
+    """What threads compute in 32-bit floats with short numbers of several arrays, element by
+    element, and where it is rounded to be stored."""
+    if not facts.of_threads or facts.reductions:
+        return []
+    casts = facts.graph.of(*CASTS)
+    wide = [n for n in casts if facts.types.dtype(n.result) == "f32"]
+    short = {a.array for n in wide for a in facts.feeding(n.op.inputs[0])} - {None}
+    steps = [
+        n
+        for n in (facts.graph.of(*_STEPS_WIDE) if len(short) > 1 else ())
+        if facts.types.dtype(n.result) == "f32" and _of_several(facts, n, short)
+    ]
+    made = facts.graph.node_set(steps)
+    rounded = [
+        n
+        for n in casts
+        if facts.types.dtype(n.op.inputs[0]) == "f32"
+        and facts.types.dtype(n.result) in ("f16", "bf16")
+        and facts.graph.rests_on_any(n.result, made)
+        and facts.stored_in(n.result)
+    ]
+    stores = [
+        store
+        for store in facts.stores
+        if facts.graph.rests_on_any(store.value, made) and _rounds(facts, store)
+    ]
+    return [*steps, *rounded, *stores] if stores or rounded else []
+
+
+def _of_several(facts: Facts, node: Node, short: set[str | None]) -> bool:
+    sides = [{a.array for a in facts.feeding(v)} & short for v in node.op.inputs[:2]]
+    return len(sides) == 2 and all(sides) and len(sides[0] | sides[1]) > 1
 
 
 def _meets(
