@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.deduction import bind_names
-from extractors.cuda.kinds import spelled_type
 from extractors.cuda.overloads import (
     arguments_of,
     chosen,
@@ -17,6 +16,7 @@ from extractors.cuda.overloads import (
 )
 from extractors.cuda.packs import counted, is_pack
 from extractors.cuda.same_work import never_used, only_converts, shown_by, standing_for
+from extractors.cuda.type_traits import spelled_type
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
 from extractors.cuda.writing import MAX_AGAIN, MAX_IN_PLACE, SMALL

@@ -218,6 +218,8 @@ class CallReader(BindingReader):
             return True
         if isinstance(found, Val):
             return found.kind.record == "typename"
+        if (head := function.text.rpartition("::")[0]) and self.frame.find(head) is not None:
+            return self.kind(n.CType(function.text), self.frame).dtype.startswith("dtypeof(")
         named = function.text in CUDA.dtypes or function.text in VECTORS
         return found is None and (named or self.library.alias(function.text) is not None)
 

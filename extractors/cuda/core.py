@@ -66,6 +66,10 @@ class Core(Typing):
         """The value of an expression."""
         raise NotImplementedError
 
+    def statement(self, node: n.Stmt) -> bool:
+        """Read one statement; True when nothing after it is reached."""
+        raise NotImplementedError
+
     def place(self, node: n.Expr) -> Where | None:
         """Where an expression lies, None when it is no place."""
         raise NotImplementedError

@@ -119,6 +119,9 @@ class EffectReader(OperatorReader):
 
     def _handed(self, function: n.Expr, index: int, argument: n.Expr, frame: Frame) -> bool:
         """True when a call may write through an argument: by reference, or behind a pointer."""
+        if isinstance(function, n.Field) and isinstance(function.operand, n.Call):
+            if function.name in ("Load", "Store"):  # A move of a block, as CUB's.
+                return (function.name, index) == ("Load", 1)
         if isinstance(argument, n.Unary) and argument.operator == "&":
             return True
         if not isinstance(argument, n.Name | n.Field | n.Index | n.Cast | n.Binary):

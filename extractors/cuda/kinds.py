@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
-from extractors.cuda.type_traits import agreeing, constrained, counted_elements
+from extractors.cuda.type_traits import (
+    agreeing,
+    constrained,
+    counted_elements,
+    spelled_type,
+    values_among,
+)
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
 from kb.dialects.cuda import BITS, CUDA, TEMPLATE_VECTORS, VECTORS
 from kb.ir import MemorySpace
@@ -78,7 +84,8 @@ class Typing:
             return self.kind(alias.type, inner, hops + 1)
         if name in ("auto", "?", ""):
             return UNKNOWN
-        arguments = self.arguments(written.arguments, frame, hops)
+        given = values_among(written.arguments, self.library.records(name))
+        arguments = self.arguments(given, frame, hops)
         if name in TEMPLATE_VECTORS and len(arguments) > 1:
             element, number = arguments[:2]
             if isinstance(element, Kind) and isinstance(number, Val):
@@ -341,15 +348,17 @@ class Typing:
         several = self.library.records(written.name)
         if written.member or (len(several) > 1 and all(one.specialised for one in several)):
             return Kind(record=f"{parameter}::{member}")
-        if not self.library.records(written.name):
-            return self.kind(written, Frame("file"), hops + 1)
-        inner = Frame(member)
+        known = bool(several)
+        members = {one.name for one in record.fields}
+        inner = Frame(member if known else "file")
         for one in written.arguments:
             name = one.name if isinstance(one, n.CType) else _text(one)
             if name in types:
                 inner.bind(name, self._of_trait(parameter, name, hops + 1))
-            elif name.isidentifier():
+            elif name.isidentifier() and (known or name in members):
                 inner.bind(name, self.member_of(parameter, name))
+        if not known:
+            return self.kind(written, inner, hops + 1)
         return Kind(record=written.name, arguments=self.arguments(written.arguments, inner, hops))
 
     def member_of(self, parameter: str, name: str) -> Val:
@@ -385,11 +394,6 @@ def _plain(name: str) -> str:
 
 def _text(node: n.Expr) -> str:
     return node.text if isinstance(node, n.Name) else ""
-
-
-def spelled_type(written: n.CType) -> str:
-    """The name of a type, of its member when it names one."""
-    return f"{written.name}::{written.member}" if written.member else written.name
 
 
 _NOWHERE = n.Place(0, 0, 0, "")

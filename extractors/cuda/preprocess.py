@@ -42,6 +42,9 @@ _LAMBDA = re.compile(r"(?<=\])(?:\s*\b__(?:device|host)__\b)+(?=\s*[({])")
 
 _BRACKETS = re.compile(r"\[\[[\w:,\s()]*\]\]")
 _MEMBER_TEMPLATE = re.compile(r"(?<=[.>:])(\s*)template(?=\s+[A-Za-z_])")
+_TYPENAME = re.compile(r"(?<=[;{}])(\s*)typename(?=\s+[A-Za-z_][\w:]*\s*\()")
+"""Before a call that is a statement: nothing is declared."""
+
 _LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]{3,}[ \t]*$", re.MULTILINE)
 """A word alone on its line between statements: a macro of a header that is not there."""
 
@@ -311,6 +314,7 @@ def _blanked(text: str, attributes: list[Attribute]) -> str:
         text = pattern.sub(lambda m: blank(m.group()), text)
     text = _LONE.sub(_lone, text)
     text = _INLINE.sub("inline    ", text)
+    text = _TYPENAME.sub(lambda m: m.group(1) + " " * 8, text)
     return _MEMBER_TEMPLATE.sub(lambda m: m.group(1) + " " * 8, text)
 
 

@@ -83,3 +83,27 @@ def agreeing(kinds: Sequence[Kind]) -> Kind:
             break
         same += 1
     return replace(kinds[0], arguments=kinds[0].arguments[:same])
+
+
+def spelled_type(written: n.CType) -> str:
+    """The name of a type, of its member when it names one."""
+    return f"{written.name}::{written.member}" if written.member else written.name
+
+
+def values_among(
+    written: tuple[n.CType | n.Expr, ...], records: Sequence[n.Record]
+) -> tuple[n.CType | n.Expr, ...]:
+    """The template arguments of a struct; `T::member` is a value where the struct takes one."""
+    if not any(isinstance(one, n.CType) and "::" in spelled_type(one) for one in written):
+        return written
+    general = next((r for r in records if not r.specialised), None)
+    found = list(written)
+    for place, parameter in enumerate(general.template if general is not None else ()):
+        one = found[place] if place < len(found) else None
+        if isinstance(one, n.CType) and "::" in spelled_type(one):
+            if parameter.dtype not in ("typename", "template"):
+                found[place] = n.Name(_NOWHERE, spelled_type(one), one.arguments)
+    return tuple(found)
+
+
+_NOWHERE = n.Place(0, 0, 0, "")

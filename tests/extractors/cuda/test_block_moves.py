@@ -38,14 +38,54 @@ def test_under_a_count_every_element_is_asked_for(rest: str) -> None:
     assert len(ops(kernel, OpKind.LOAD)) == len(ops(kernel, OpKind.IF_EXPRESSION)) == 4
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("512, own);\n}", "512, own, n);\n}"),
-        ("<int, 128, 4, cub::BLOCK_LOAD", "<int, 128, 400, cub::BLOCK_LOAD"),
-    ],
-)
-def test_what_is_not_known_stays_unread(one: str, other: str) -> None:
-    text = _MOVED.replace(one, other)
+def test_a_store_under_a_count_asks_for_every_element() -> None:
+    kernel = sound(_MOVED.replace("512, own);\n}", "512, own, n);\n}"))
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.STORE)) == len(ops(kernel, OpKind.IF)) == 4
+
+
+_BY_TRAITS = """#include <cub/block/block_load.cuh>
+#include <cub/block/block_store.cuh>
+template <int N_, typename T_> struct Traits {
+    using T = T_;
+    static constexpr int N = N_;
+    using Vector = uint4;
+    using Loader = cub::BlockLoad<T, 128, N, cub::BLOCK_LOAD_WARP_TRANSPOSE>;
+    using Keeper = cub::BlockStore<Vector, 128, 1, cub::BLOCK_STORE_DIRECT>;
+};
+template <typename K> __global__ void twice(typename K::T* x, typename K::T* out, int n) {
+    using T = typename K::T;
+    using Vector = typename K::Vector;
+    constexpr int N = K::N;
+    __shared__ typename K::Loader::TempStorage room;
+    __shared__ typename K::Keeper::TempStorage other;
+    T own[2 * N] = {0};
+    typename K::Loader(room).Load(x, *reinterpret_cast<T (*)[N]>(&own[N]), n);
+    T made[N];
+    for (int i = 0; i < N; ++i) made[i] = own[N + i] * 2;
+    typename K::Keeper(other).Store(reinterpret_cast<Vector*>(out),
+                                    reinterpret_cast<Vector (&)[1]>(made), n / N);
+}
+template <typename T> void launch(T* x, T* out, int n) {
+    using K = Traits<4, T>;
+    auto kernel = &twice<K>;
+    kernel<<<1, 128>>>(x, out, n);
+}
+"""
+
+
+def test_a_run_of_a_length_by_traits_is_a_loop_into_a_part_of_an_array() -> None:
+    kernel = sound(_BY_TRAITS)
+    assert not ops(kernel, OpKind.OPAQUE)
+    (load,) = ops(kernel, OpKind.LOAD)
+    (store,) = ops(kernel, OpKind.STORE)
+    assert load.span.line == 17
+    assert store.span.line == 20
+    assert [op.span.line for op in ops(kernel, OpKind.STATIC_RANGE)][:1] == [17]
+
+
+@pytest.mark.parametrize("count", ["400", "-1"])
+def test_what_is_not_known_stays_unread(count: str) -> None:
+    text = _MOVED.replace("<int, 128, 4, cub::BLOCK_LOAD", f"<int, 128, {count}, cub::BLOCK_LOAD")
     assert text != _MOVED
     assert ops(sound(text), OpKind.OPAQUE)
