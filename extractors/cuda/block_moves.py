@@ -56,11 +56,12 @@ def _held(reader: Core, node: n.Expr) -> n.Expr:
     cast = node.operand if isinstance(node, n.Unary) and node.operator == "*" else node
     if not isinstance(cast, n.Cast) or not cast.type.extents:
         return node
-    array, start = cast.operand, None
+    array: n.Expr = cast.operand
+    start: n.Expr | None = None
     if isinstance(array, n.Unary) and array.operator == "&":
         array = array.operand
         if isinstance(array, n.Index):
-            array, start = array.operand, array.index
+            start, array = array.index, array.operand
     where = reader.place(array)
     own = where.kind if isinstance(where, Slot) else None
     type_ = replace(cast.type, extents=(), reference=False, pointers=0)

@@ -45,6 +45,9 @@ _MEMBER_TEMPLATE = re.compile(r"(?<=[.>:])(\s*)template(?=\s+[A-Za-z_])")
 _TYPENAME = re.compile(r"(?<=[;{}])(\s*)typename(?=\s+[A-Za-z_][\w:]*\s*\()")
 """Before a call that is a statement: nothing is declared."""
 
+_LITERAL = re.compile(r"\bU?INT(?:8|16|32|64)_C(?=\s*\()")
+"""What gives a number its type. Source: ISO C, stdint.h."""
+
 _LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]{3,}[ \t]*$", re.MULTILINE)
 """A word alone on its line between statements: a macro of a header that is not there."""
 
@@ -314,6 +317,7 @@ def _blanked(text: str, attributes: list[Attribute]) -> str:
         text = pattern.sub(lambda m: blank(m.group()), text)
     text = _LONE.sub(_lone, text)
     text = _INLINE.sub("inline    ", text)
+    text = _LITERAL.sub(lambda m: blank(m.group()), text)
     text = _TYPENAME.sub(lambda m: m.group(1) + " " * 8, text)
     return _MEMBER_TEMPLATE.sub(lambda m: m.group(1) + " " * 8, text)
 

@@ -93,16 +93,13 @@ def spelled_type(written: n.CType) -> str:
 def values_among(
     written: tuple[n.CType | n.Expr, ...], records: Sequence[n.Record]
 ) -> tuple[n.CType | n.Expr, ...]:
-    """The template arguments of a struct; `T::member` is a value where the struct takes one."""
-    if not any(isinstance(one, n.CType) and "::" in spelled_type(one) for one in written):
-        return written
+    """The template arguments of a struct; a name is a value where the struct takes one."""
     general = next((r for r in records if not r.specialised), None)
     found = list(written)
     for place, parameter in enumerate(general.template if general is not None else ()):
         one = found[place] if place < len(found) else None
-        if isinstance(one, n.CType) and "::" in spelled_type(one):
-            if parameter.dtype not in ("typename", "template"):
-                found[place] = n.Name(_NOWHERE, spelled_type(one), one.arguments)
+        if isinstance(one, n.CType) and parameter.dtype not in ("typename", "template"):
+            found[place] = n.Name(_NOWHERE, spelled_type(one), one.arguments)
     return tuple(found)
 
 

@@ -89,3 +89,29 @@ def test_what_is_not_known_stays_unread(count: str) -> None:
     text = _MOVED.replace("<int, 128, 4, cub::BLOCK_LOAD", f"<int, 128, {count}, cub::BLOCK_LOAD")
     assert text != _MOVED
     assert ops(sound(text), OpKind.OPAQUE)
+
+
+_SIDES = """enum class Side { kOne, kTwo };
+template <Side side> struct Shared {
+    int* base;
+    __device__ Shared(int* p) : base(p) {}
+    __device__ int at(int i) {
+        if constexpr (side == Side::kOne) { return i ^ 1; } else { return i ^ 2; }
+    }
+};
+template <Side SIDE> struct Traits { static constexpr Side kSide = SIDE; };
+template <typename K> __global__ void move(int* x) {
+    __shared__ int own[64];
+    constexpr Side kSide = K::kSide;
+    Shared<%s> room(own);
+    x[room.at(threadIdx.x)] = UINT32_C(7);
+}
+void launch(int* x) { auto kernel = &move<Traits<Side::kOne>>; kernel<<<1, 64>>>(x); }
+"""
+
+
+@pytest.mark.parametrize("given", ["K::kSide", "kSide", "Side::kTwo"])
+def test_a_struct_that_takes_a_value_gets_one(given: str) -> None:
+    kernel = sound(_SIDES % given)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert ops(kernel, OpKind.BIT_XOR)
