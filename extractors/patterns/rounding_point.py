@@ -18,7 +18,7 @@ from kb.analysis.narrowing import round_trips
 from kb.analysis.normalisations import normalisations
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
+from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _GATE = (
     POINTER
@@ -144,6 +144,10 @@ class RoundingPoint(Pattern):
             value="rounded before the multiplication",
         ),
         NearMiss(vary(ADDED_WIDE, ("half*", "float*")), why="nothing is short"),
+        NearMiss(
+            vary(ADDED_WIDE, ("__half2float(a[i])", "__half2float(__hmul(a[i], a[i]))")),
+            why="a product in 16 bits goes on",
+        ),
         NearMiss(
             vary(ADDED_WIDE, ("__half2float(b[i])", "2.f")), why="one array alone, nothing to meet"
         ),
@@ -284,6 +288,8 @@ def _stay_wide(facts: Facts) -> list[Node | Access]:
         return []
     casts = facts.graph.of(*CASTS)
     wide = [n for n in casts if facts.types.dtype(n.result) == "f32"]
+    if any(_short_steps(facts, n) for n in wide):
+        return []
     short = {a.array for n in wide for a in facts.feeding(n.op.inputs[0])} - {None}
     steps = [
         n
@@ -305,6 +311,13 @@ def _stay_wide(facts: Facts) -> list[Node | Access]:
         if facts.graph.rests_on_any(store.value, made) and _rounds(facts, store)
     ]
     return [*steps, *rounded, *stores] if stores or rounded else []
+
+
+def _short_steps(facts: Facts, cast: Node) -> bool:
+    """Whether what is widened was computed in a shorter type before."""
+    above = facts.graph.upstream(cast.op.inputs[0], lambda n: n.op.kind in READS)
+    steps = [n for n in above if n.op.kind in _STEPS_WIDE]
+    return any(facts.types.dtype(n.result) in ("f16", "bf16") for n in steps)
 
 
 def _of_several(facts: Facts, node: Node, short: set[str | None]) -> bool:
