@@ -314,10 +314,12 @@ def _stay_wide(facts: Facts) -> list[Node | Access]:
 
 
 def _short_steps(facts: Facts, cast: Node) -> bool:
-    """Whether what is widened was computed in a shorter type before."""
+    """Whether what is widened was computed in a shorter type before, or by a loop."""
     above = facts.graph.upstream(cast.op.inputs[0], lambda n: n.op.kind in READS)
+    if any(n.op.kind in LOOPS for n in above):
+        return True
     steps = [n for n in above if n.op.kind in _STEPS_WIDE]
-    return any(facts.types.dtype(n.result) in ("f16", "bf16") for n in steps)
+    return any(not facts.types.dtype(n.result).startswith(("f32", "f64", "i", "u")) for n in steps)
 
 
 def _of_several(facts: Facts, node: Node, short: set[str | None]) -> bool:
