@@ -315,7 +315,7 @@ def _stay_wide(facts: Facts) -> list[Node | Access]:
 
 def _short_steps(facts: Facts, cast: Node) -> bool:
     """Whether what is widened was computed in a shorter type before, or by a loop."""
-    above = facts.graph.upstream(cast.op.inputs[0], lambda n: n.op.kind in READS)
+    above = [*facts.graph.upstream(cast.op.inputs[0], lambda n: n.op.kind in READS)]
     if any(n.op.kind in LOOPS for n in above):
         return True
     steps = [n for n in above if n.op.kind in _STEPS_WIDE]
