@@ -23,7 +23,9 @@ from extractors.cuda.contracts import (
     threads_fit,
     whole_warps,
 )
+from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.handed_on import Handings, handed_on
+from extractors.cuda.launch_errors import unasked
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
@@ -113,7 +115,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         given = (*layouts(mine), *handed_twice(kernel, mine, len(definition.template)))
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
-            block_sizes=block_sizes(mine, found.library),
+            block_sizes=block_sizes(mine, found.library), unasked=unasked(mine, origins),
+            empty_grids=empty_grids(mine, origins, found.library),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *promises(definition, found.library),

@@ -40,9 +40,17 @@ class BlockSize:
     computed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class EmptyGrid:
+    """A size that makes a grid of no blocks when it is zero, and where the grid is made."""
+
+    size: str
+    lines: tuple[Lines, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What host code says about one kernel."""
+    """What host code says about one kernel; `unasked`: launches whose error nothing asks for."""
 
     tuning: Tuning = field(default_factory=Tuning)
     launches: tuple[Launch, ...] = ()
@@ -52,6 +60,8 @@ class HostFacts:
     grid_lines: tuple[Lines, ...] = ()
     arguments: tuple[str, ...] = ()
     block_sizes: tuple[BlockSize, ...] = ()
+    unasked: tuple[tuple[Lines, ...], ...] = ()
+    empty_grids: tuple[EmptyGrid, ...] = ()
     material: Material | None = field(default=None, compare=False, repr=False)
 
 

@@ -13,11 +13,22 @@ from extractors.host.values import Choice, Expr, Unknown, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases_threads import (
+    AFTERWARDS,
+    COLUMNS,
+    DIVIDED,
+    FIELD,
+    HEADS,
+    PACKED,
+    STARTS,
+    WARPS,
+)
 from kb.analysis import symbolic
 from kb.analysis.graph import Node
 from kb.analysis.late_widening import widened_late
 from kb.analysis.sums import is_index
 from kb.analysis.symbolic import AtomKind
+from kb.analysis.thread_offsets import narrow_products
 from kb.analysis.widths import (
     Widths,
     items,
@@ -99,47 +110,6 @@ def run(x):
 """
 )
 _KNOWN = vary(_SCALE, ("sx, n, T", "sx: tl.constexpr, n, T"))
-_WARPS = """
-__global__ void scale(float* out, const float* x, int n, int m) {
-    int row = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (row >= m) return;
-    for (int i = threadIdx.x % 32; i < n; i += 32) {
-        out[row * n + i] = x[row * n + i] * 2.0f;
-    }
-}
-"""
-_FIELD = """
-struct Sizes { int width; int rows; };
-__global__ void scale(float* out, const float* x, Sizes s) {
-    for (int i = threadIdx.x; i < s.width; i += blockDim.x) {
-        out[blockIdx.x * s.width + i] = x[blockIdx.x * s.width + i] * 2.0f;
-    }
-}
-"""
-_PACKED = """
-template <typename T> struct lanes;
-template <typename T>
-__global__ void scale(T* out, const T* x, int n) {
-    int const width = n / lanes<T>::value;
-    for (int i = threadIdx.x; i < width; i += blockDim.x) { out[blockIdx.x * width + i] = x[i]; }
-}
-"""
-_COLUMNS = """
-__global__ void scale(float* x, int row, int columns) {
-    int column = blockIdx.x * blockDim.x + threadIdx.x;
-    unsigned long at = (unsigned long)row * (unsigned long)columns + (unsigned long)column;
-    if (column < columns) x[at] = x[at] * 2.0f;
-}
-"""
-_HEADS = """
-template <int H>
-__global__ void sums(float* out, const float* x) {
-    const int head = blockIdx.y * 16 + threadIdx.x;
-    out[(size_t)blockIdx.x * H + head] = x[(size_t)blockIdx.x * H + head] * 2.0f;
-}
-"""
-
-
 _STACKED = (
     POINTER
     + """
@@ -167,20 +137,39 @@ class IndexOverflow(Rule):
         Case(_STRIDES, "afterwards"),
         Case(_ROWS, "`x`"),
         Case(_KNOWN, "`x`"),
-        Case(_WARPS, "`x`"),
-        Case(_FIELD, "`x`"),
-        Case(_PACKED, "`out`"),
-        Case(vary(_PACKED, ("lanes<T>::value", "4")), "`out`"),
+        Case(WARPS, "`x`"),
+        Case(FIELD, "`x`"),
+        Case(PACKED, "`out`"),
+        Case(DIVIDED, "`x`"),
+        Case(AFTERWARDS, "`x`"),
+        Case(STARTS, "`x`"),
+        Case(vary(PACKED, ("lanes<T>::value", "4")), "`out`"),
         Case(_STACKED, "afterwards"),
-        Case(vary(_FIELD, ("blockIdx.x * s.width + i", "(blockIdx.x * s.rows + i) * 64")), "`x`"),
+        Case(vary(FIELD, ("blockIdx.x * s.width + i", "(blockIdx.x * s.rows + i) * 64")), "`x`"),
     )
     near_misses = (
         NearMiss(
             vary(_STACKED, ("(b * t).to(tl.int64)", "b.to(tl.int64) * t")),
             why="one of the sizes is widened before it is multiplied",
         ),
-        NearMiss(_HEADS, why="a column of a row that was widened before it was multiplied"),
-        NearMiss(_COLUMNS, why="the column stays below a number of 32 bits"),
+        NearMiss(
+            vary(DIVIDED, ("blockIdx.x * cols / 4", "(size_t)blockIdx.x * cols / 4")),
+            why="the block index is widened before it is multiplied, then divided",
+        ),
+        NearMiss(
+            vary(AFTERWARDS, ("blockIdx.y * rows", "int64_t(blockIdx.y) * rows")),
+            why="the block index is widened before it is multiplied",
+        ),
+        NearMiss(
+            vary(STARTS, ("int first", "long first"), ("const int* starts", "const long* starts")),
+            why="what is loaded has 64 bits",
+        ),
+        NearMiss(
+            vary(STARTS, ("starts[blockIdx.x]", "starts[blockIdx.x] / stride")),
+            why="a row that was counted by the elements before it",
+        ),
+        NearMiss(HEADS, why="a column of a row that was widened before it was multiplied"),
+        NearMiss(COLUMNS, why="the column stays below a number of 32 bits"),
         NearMiss(
             vary(
                 _STRIDES, ("+ sh *", "+"), ("sx * (tl.program_id(1) // 8)", "n * tl.program_id(1)")
@@ -192,19 +181,19 @@ class IndexOverflow(Rule):
             why="the compile-time stride is that of another array",
         ),
         NearMiss(
-            vary(_WARPS, ("int row = (", "long row = (long)(")),
+            vary(WARPS, ("int row = (", "long row = (long)(")),
             why="the number of the row has 64 bits",
         ),
         NearMiss(
-            vary(_WARPS, ("row * n + i", "blockIdx.x * blockDim.x + i")),
+            vary(WARPS, ("row * n + i", "blockIdx.x * blockDim.x + i")),
             why="the threads of a block do not grow with the problem",
         ),
         NearMiss(
-            vary(_WARPS, ("row * n + i", "row / m * m + i")),
+            vary(WARPS, ("row * n + i", "row / m * m + i")),
             why="no more than the number of the row",
         ),
         NearMiss(
-            vary(_FIELD, ("int width;", "long width;")), why="the field of the struct has 64 bits"
+            vary(FIELD, ("int width;", "long width;")), why="the field of the struct has 64 bits"
         ),
         NearMiss(LAYER_NORM_POINTER, why="the block index is widened before it is multiplied"),
         NearMiss(
@@ -288,6 +277,7 @@ class IndexOverflow(Rule):
                 )
                 if grows_with_work(subject, facts.values.expr(node.result))
             ]
+            products += [one for one in narrow_products(facts, widths, access) if not products]
             found.update(dict.fromkeys(products))
             if products:
                 arrays[f"`{access.array}`"] = None

@@ -300,6 +300,11 @@ def _runtime(facts: Facts, expr: Expr) -> bool:
     )
 
 
+def known_at_launch(facts: Facts, expr: Expr) -> bool:
+    """Whether a number holds a size that is known at the launch only."""
+    return _runtime(facts, expr)
+
+
 def below_short(facts: Facts, widths: Widths, value: str) -> bool:
     """Whether a position of a thread is compared with a number of 32 bits that the launch gives."""
     if not facts.of_threads:

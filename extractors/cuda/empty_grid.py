@@ -1,0 +1,220 @@
+"""Grids that have no block when a size is zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from extractors.cuda import nodes as n
+from extractors.cuda.block_origin import BlockOrigins
+from extractors.cuda.block_size import followed, place
+from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.library import Library
+from extractors.cuda.render import shown
+from extractors.host.facts import EmptyGrid
+from kb.evidence import Lines
+
+MAX_DEPTH = 12
+MAX_CALLERS = 3
+"""Functions of the file, one calling the other, whose conditions are looked at."""
+
+MAX_ASKED = 4000
+"""Expressions that the conditions of one launch are followed through."""
+
+_COMPARED = frozenset({"==", "!=", "<", "<=", ">", ">="})
+_ELEMENTS = frozenset({"numel", "nbytes", "defined"})
+_EXTENTS = frozenset({"size", "numel", "dim_size"})
+"""Methods that tell how many elements a tensor has, all of them or along an axis. Source: PyTorch,
+ATen/core/TensorBase.h; Apache TVM FFI, tvm/ffi/container/tensor.h."""
+
+
+def empty_grids(
+    sites: Sequence[LaunchSite], origins: BlockOrigins, library: Library
+) -> tuple[EmptyGrid, ...]:
+    """Sizes that nothing in the file keeps from being zero on the way to a launch."""
+    found: dict[str, EmptyGrid] = {}
+    for site in sites:
+        holder = origins.holder(site)
+        if holder is None or not site.shape or site.shape[0] is None:
+            continue
+        grid = _Grid(site, holder, library)
+        for size in grid.sizes():
+            text = shown(size)
+            if text not in found and not grid.excluded(size, origins):
+                lines = {place(site.at), *grid.lines}
+                found[text] = EmptyGrid(text, tuple(sorted(lines)))
+    return tuple(found.values())
+
+
+@dataclass(slots=True)
+class _Grid:
+    """The grid of a launch in the words of the host."""
+
+    site: LaunchSite
+    holder: n.Definition
+    library: Library
+    lines: list[Lines] = field(default_factory=list)
+
+    def sizes(self) -> list[n.Expr]:
+        """What makes an extent of the grid zero by being zero, each once."""
+        made, lines = followed(self.site.shape[0], self.site.names)
+        names = self.site.names
+        given: Sequence[object] = (made,)
+        if isinstance(made, n.Variable):
+            set_ = [names.get(f"{made.name}.{axis}") for axis in "xyz"]
+            given = made.arguments or [one for one in set_ if one is not None]
+        elif isinstance(made, n.Braces):
+            given = made.items
+        elif isinstance(made, n.Call) and shown(made.function) == "dim3":
+            given = made.arguments
+        self.lines += lines
+        found = {shown(z): z for one in given if isinstance(one, n.Expr) for z in self._zero(one)}
+        return list(found.values())
+
+    def _zero(self, node: n.Expr, depth: int = 0) -> Iterator[n.Expr]:
+        """What makes an expression zero by being zero."""
+        if depth > MAX_DEPTH:
+            return
+        match node:
+            case n.Cast(operand=operand):
+                yield from self._zero(operand, depth + 1)
+            case n.Binary(operator="*", left=left, right=right):
+                yield from self._zero(left, depth + 1)
+                yield from self._zero(right, depth + 1)
+            case n.Binary(operator="/", left=left, right=right):
+                rounded = _rounded_up(left, right)
+                yield from self._zero(left if rounded is None else rounded, depth + 1)
+            case n.Call(function=n.Name(text=text), arguments=arguments):
+                yield from self._called(text, arguments, depth)
+            case n.Call(function=n.Field(name=name)) if name in _EXTENTS:
+                yield node
+            case n.Field(operand=n.Name(text=text)) if self._parameter(text):
+                yield node
+            case n.Name(text=text):
+                made, lines = followed(node, self.site.names)
+                if isinstance(made, n.Expr) and not isinstance(made, n.Name):
+                    found = list(self._zero(made, depth + 1))
+                    self.lines += lines if found else []
+                    yield from found
+                elif isinstance(made, n.Name) and self._parameter(made.text):
+                    yield made
+
+    def _called(self, text: str, given: Sequence[n.Expr], depth: int) -> Iterator[n.Expr]:
+        """What makes the result of a call zero: the smaller of two, or what a function that does
+        nothing but return a quotient is given."""
+        last = text.rpartition("::")[2]
+        known = self.library.functions(last)
+        if last == "min" and not known:
+            for one in given:
+                yield from self._zero(one, depth + 1)
+        elif len(known) == 1 and len(known[0].body.body) == 1:
+            statement = known[0].body.body[0]
+            value = statement.value if isinstance(statement, n.Leave) else None
+            if isinstance(value, n.Binary) and value.operator == "/":
+                above = _rounded_up(value.left, value.right)
+                places = {p.name: at for at, p in enumerate(known[0].parameters)}
+                at = places.get(shown(value.left if above is None else above), len(given))
+                if at < len(given):
+                    yield from self._zero(given[at], depth + 1)
+
+    def _parameter(self, text: str) -> bool:
+        """Whether a name is a number or a struct that the function of the launch is given at run
+        time; who hands over a whole grid answers for it."""
+        given = (one.type for one in self.holder.parameters if one.name == text)
+        return any(not one.pointers and one.name != "dim3" for one in given)
+
+    def excluded(self, size: n.Expr, origins: BlockOrigins) -> bool:
+        """Whether a condition that may keep a size from being zero is asked on the way."""
+        wanted = _texts(size)
+        on_way = [*self.site.tests, *(one.condition for one in self.site.checks)]
+        if any(self._names(one, wanted) and _excludes(one) for one in on_way):
+            return True
+        return any(
+            self._names(test, wanted)
+            for function in _around(self.holder, origins, MAX_CALLERS)
+            for test in _leaving(function)
+        )
+
+    def _names(self, test: n.Expr, wanted: frozenset[str]) -> bool:
+        """Whether a condition speaks of a size, directly or by what its names were given."""
+        pending: list[object] = [test]
+        seen: set[str] = set()
+        for made in pending:
+            for one in n.inside(made):
+                text = shown(one)
+                if text in wanted:
+                    return True
+                if isinstance(one, n.Name) and text not in seen and len(seen) < MAX_ASKED:
+                    seen.add(text)
+                    pending.append(self.site.names.get(text))
+        return False
+
+
+def _texts(size: n.Expr) -> frozenset[str]:
+    """How a condition may name a size: by itself, or by the elements of its tensor."""
+    found = {shown(size)}
+    if isinstance(size, n.Call) and isinstance(size.function, n.Field):
+        found |= {f"{shown(size.function.operand)}.{name}" for name in _ELEMENTS}
+    return frozenset(found)
+
+
+def _rounded_up(above: n.Expr, below: n.Expr) -> n.Expr | None:
+    """What is divided with the rest counted: `a` of `(a + b - 1) / b`."""
+    by = shown(below)
+    whole = n.inside(above)
+    parts = [one for one in whole if not isinstance(one, n.Binary | n.Cast)]
+    text = shown(above).replace("(", "").replace(")", "")
+    if isinstance(below, n.Constant) and isinstance(below.value, int):
+        less: tuple[str, ...] = (f" + {below.value} - 1", f" + {below.value - 1}")
+    else:
+        less = (f" + {by} - 1",)
+    for end in less:
+        if text.endswith(end.replace("(", "").replace(")", "")):
+            head = text.removesuffix(end.replace("(", "").replace(")", ""))
+            return next((one for one in parts if shown(one) == head), _left(above, head))
+    return None
+
+
+def _left(node: n.Expr, text: str) -> n.Expr | None:
+    """The part of a sum that has a text of its own."""
+    for one in n.inside(node):
+        if isinstance(one, n.Expr) and shown(one).replace("(", "").replace(")", "") == text:
+            return one
+    return None
+
+
+def _excludes(test: n.Expr) -> bool:
+    """Whether a condition compares, or asks for a truth: a remainder alone keeps zero."""
+    for one in n.inside(test):
+        if isinstance(one, n.Binary) and one.operator in _COMPARED:
+            sides = (one.left, one.right)
+            rest = any(isinstance(x, n.Binary) and x.operator == "%" for x in sides)
+            fixed = any(isinstance(x, n.Constant) for x in sides)
+            if not rest and (one.operator != "==" or fixed):
+                return True
+    return isinstance(test, n.Name | n.Unary | n.Call)
+
+
+def _leaving(function: n.Definition) -> Iterator[n.Expr]:
+    """Conditions of a function that compare with zero or one, or ask for a truth."""
+    for one in n.inside(function.body):
+        test = one.condition if isinstance(one, n.If | n.While | n.Choice) else None
+        for part in n.inside(test) if test is not None else ():
+            match part:
+                case n.Binary(operator=operator, left=left, right=right) if operator in _COMPARED:
+                    if any(isinstance(x, n.Constant) and x.value in (0, 1) for x in (left, right)):
+                        yield part
+                case n.Unary(operator="!", operand=operand):
+                    yield operand
+                case n.Binary(operator="&&" | "||", left=left, right=right):
+                    yield from (x for x in (left, right) if isinstance(x, n.Name | n.Call))
+        if isinstance(test, n.Name | n.Call):
+            yield test
+
+
+def _around(function: n.Definition, origins: BlockOrigins, callers: int) -> Iterator[n.Definition]:
+    """A function, and those of the file that call it."""
+    yield function
+    for caller, _ in origins.callers(function.name) if callers else ():
+        if caller is not function:
+            yield from _around(caller, origins, callers - 1)
