@@ -33,7 +33,15 @@ CONSTRAINTS = {
     "side by side": re.compile(r"contiguous|unit.stride|stride 1\b|\.stride\[-1\] == 1"),
     "registers": re.compile(r"registers"),
     "shared memory": re.compile(r"\bSMEM\b|\bsmem\b|shared[_ ](?:bytes|memory)"),
-    "32 bits": re.compile(r"\bint32\b|2\^3[12]|2147483647"),
+    "32 bits": re.compile(
+        r"\bint32\b|2\^3[12]|2147483647|(?:offsets|indices) (?:fit|in) (?:in )?32[- ]bit"
+    ),
+    "grid limit": re.compile(r"\b65535\b"),
+    "fixed block": re.compile(r"\bblockDim\.x == \d|\bblock_x == \d"),
+    "aligned": re.compile(
+        r"\baligned to \d+ bytes|\b\d+-byte[- ]aligned|aligned to the vector|vector-aligned"
+        r"|\.address %"
+    ),
     "first contents": re.compile(r"zero-initiali[sz]ed|zeroed before|\.initial == 0"),
 }
 """Kinds of constraint that name no parameter: one kernel has one of a kind."""
@@ -104,6 +112,18 @@ DEFECTS = {
     "kept for nothing": re.compile(r"saved for a backward|on its context"),
     "in a copy": re.compile(r"reshape copies|into a copy"),
     "power of two": re.compile(r"\bpower of two\b"),
+    "empty grid": re.compile(
+        r"\bgrid of (?:zero|0|no) blocks|\bgrid has zero blocks|\bempty grid\b|\bgrid is empty\b"
+        r"|\bgrid\.x = 0\b"
+    ),
+    "error not asked for": re.compile(
+        r"\basks for no error\b|\blaunch errors? (?:(?:is|are) )?not asked"
+        r"|\basking for the launch error|\bresults? of (?:the launch|cudaLaunch\w+) (?:is|are) "
+        r"(?:dropped|ignored|not)|\bno (?:error check|cudaGetLastError) after"
+        r"|\blaunch (?:itself are |result is |is )?not (?:checked|followed by an error)"
+        r"|\b(?:nor|neither) the launch\b|followed by an error check"
+        r"|and of the launch (?:are|is) not"
+    ),
 }
 """Kinds of defect, as texts speak of them."""
 

@@ -11,7 +11,7 @@ from extractors.cuda.block_size import followed, place
 from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
-from extractors.host.facts import EmptyGrid
+from extractors.host.file_facts import EmptyGrid
 from kb.evidence import Lines
 
 MAX_DEPTH = 12

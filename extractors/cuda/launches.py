@@ -26,6 +26,7 @@ from extractors.cuda.contracts import (
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.launch_errors import unasked
+from extractors.cuda.launch_extents import extents
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
@@ -39,6 +40,7 @@ from extractors.cuda.sizes import tiles_by_size
 from extractors.cuda.split_count import parts_by_count
 from extractors.cuda.taken import values_taken
 from extractors.cuda.tensors import handed_twice, layouts
+from extractors.cuda.unread import Texts
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
 from extractors.host.facts import HostFacts
@@ -70,6 +72,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     forks = routes.forks() if launched else ()
     origins = BlockOrigins(callable_, path)
     handings = Handings(found.library, callable_, walker.found, path)
+    texts = Texts(found.text, unit.functions, found.macros)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]
         mine = [one for one in walker.found if _is(one, definition, every, unit.functions)]
@@ -98,6 +101,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
                 led |= {*lines, *routes.behind(fork.test)}
         others = by_the_host(mine, walker.found, routes.behind, led)
         compiled = by_compilation(kernel, found.targets)
+        empty = empty_grids(mine, origins, found.library)
         kept = [
             *block_limits(definition, kernel),
             *threads_fit(launches),
@@ -105,6 +109,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *rows_of_warps(kernel, launches),
             *shared_fits(launches),
             *(c for one in mine for c in divisors(one.names)),
+            *extents(kernel, launches, empty),
         ]
         kept += [*_stated(mine, definition), *values_taken(mine, definition)]
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
@@ -116,7 +121,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             block_sizes=block_sizes(mine, found.library), unasked=unasked(mine, origins),
-            empty_grids=empty_grids(mine, origins, found.library),
+            unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
+            empty_grids=empty,
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *promises(definition, found.library),

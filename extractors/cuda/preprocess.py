@@ -106,7 +106,7 @@ class Prepared:
         return marks[index][1] if index >= 0 else row + 1
 
 
-def _plain(text: str) -> str:
+def uncommented(text: str) -> str:
     """ASCII of equal length, unix line ends, no comments."""
     text = text.replace("\r\n", " \n").replace("\r", "\n").replace("\f", " ")
     text = text.encode("ascii", "replace").decode("ascii")
@@ -147,7 +147,7 @@ def prepare(
     """The text for the parser; `given` are macros of included headers."""
     macros = dict(given or {})
     reader = _Directives(macros, profile)
-    plain = _plain(text)
+    plain = uncommented(text)
     target = str(profile.defined["__CUDA_ARCH__"])
     for match in _SAME_TARGET.finditer(plain):
         name = match.group(1) or match.group(2)

@@ -24,7 +24,7 @@ How CUDA C++ stands in the tile program:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
@@ -32,6 +32,7 @@ from extractors.cuda.conditions import BLACKWELL
 from extractors.cuda.helpers import HelperReader
 from extractors.cuda.instances import codes, traits
 from extractors.cuda.library import Library, Load, gather
+from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
 from extractors.cuda.values import UNKNOWN, Callee, Frame, Kind, Slot, Val
 from extractors.opaque import opaque_notes
@@ -62,14 +63,16 @@ _NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True)
 class ReadCuda:
-    """What one file holds: its kernels, its definitions, what was not understood, and where the
-    preprocessor asks for the target."""
+    """What one file holds: its kernels, its definitions, what was not understood, where the
+    preprocessor asks for the target, its text and the macros that are known there."""
 
     kernels: tuple[Kernel, ...]
     library: Library
     diagnostics: tuple[Diagnostic, ...]
     definitions: tuple[n.Definition, ...] = field(default=())
     targets: tuple[Lines, ...] = field(default=())
+    text: str = ""
+    macros: Mapping[str, Macro] = field(default_factory=dict)
 
 
 def no_headers(path: str, name: str) -> None:
@@ -112,7 +115,8 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
         notes += [*problem, *opaque_notes(kernel, CUDA.file)]
     notes += _general(prepared.guessed, library.unit, kernels)
     told = tuple(dict.fromkeys(notes))
-    return ReadCuda(tuple(kernels), library, told, tuple(kept), tuple(prepared.targets))
+    return ReadCuda(tuple(kernels), library, told, tuple(kept), tuple(prepared.targets),
+                    text, prepared.macros)  # fmt: skip
 
 
 @dataclass(slots=True)

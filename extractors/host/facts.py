@@ -20,6 +20,7 @@ from extractors.host.events import (
     SentinelRecord,
 )
 from extractors.host.expr import atoms, distinct_atoms
+from extractors.host.file_facts import EmptyGrid, Unread
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, RowHint, lines_of
@@ -40,14 +41,6 @@ class BlockSize:
     computed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EmptyGrid:
-    """A size that makes a grid of no blocks when it is zero, and where the grid is made."""
-
-    size: str
-    lines: tuple[Lines, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
     """What host code says about one kernel; `unasked`: launches whose error nothing asks for."""
@@ -62,6 +55,7 @@ class HostFacts:
     block_sizes: tuple[BlockSize, ...] = ()
     unasked: tuple[tuple[Lines, ...], ...] = ()
     empty_grids: tuple[EmptyGrid, ...] = ()
+    unread: tuple[Unread, ...] = ()
     material: Material | None = field(default=None, compare=False, repr=False)
 
 

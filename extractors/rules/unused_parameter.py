@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from extractors.host.file_facts import Declared, Unread
 from extractors.host.values import Expr
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
@@ -64,6 +65,22 @@ class UnusedParameter(Rule):
         Case(vary(_KEYED, ("bucket, T:", "bucket: tl.constexpr, T:")), "only serves the key"),
         Case(vary(_HELPED, ("at + size", "at")), "`size` of `near`"),
         Case(vary(_LANES, ("float by)", "float by, int far)")), "far"),
+        Case(
+            vary(
+                _LANES,
+                ("__global__", "template <int Far, typename T>\n__global__"),
+                ("const float* x", "const T* x"),
+            ),
+            "template parameter `Far`",
+        ),
+        Case(
+            vary(
+                _LANES,
+                ("__global__", "__device__ float far(float v, int n) { return v; }\n__global__"),
+                ("by * x[i]", "far(by * x[i], n)"),
+            ),
+            "parameter `n` of `far`",
+        ),
         Case(vary(_BY_LAMBDA, ("float by)", "float by, int far)")), "far"),
         Case(
             vary(
@@ -80,6 +97,21 @@ class UnusedParameter(Rule):
         NearMiss(_BY_LAMBDA, why="lambdas read them that a function of a library is handed"),
         NearMiss(vary(_LANES, ("float by)", "float by, int /* far */)")),
                  why="it has no name: its author says that nothing reads it"),
+        NearMiss(
+            vary(_LANES, ("__global__", "template <int Wide>\n__global__"),
+                 ("if (i < n)", "#ifdef WIDE\n  i *= Wide;\n#endif\n  if (i < n)")),
+            why="another branch of the preprocessor reads it",
+        ),
+        NearMiss(
+            vary(_LANES, ("__global__", "#define WIDTH Wide * 2\ntemplate <int Wide>\n__global__"),
+                 ("i < n", "i < n + WIDTH")),
+            why="a macro of the file names it",
+        ),
+        NearMiss(
+            vary(_LANES, ("__global__", "template <int Wide>\n__global__"),
+                 ("void scale", "void __launch_bounds__(Wide) scale")),
+            why="the launch bounds read it",
+        ),
         NearMiss(
             vary(_LANES, ("__global__", "template <typename... Parts>\n__global__"),
                  ("float by)", "Parts... parts)"), ("by * x", "Scale{parts...}.by * x")),
@@ -124,8 +156,30 @@ class UnusedParameter(Rule):
                 yield self._told(subject, fact)
         if serving:
             yield self._serving(subject, serving)
-        if not cuda:
+        if cuda:
+            yield from self._written(subject)
+        else:
             yield from self._helpers(subject)
+
+    def _written(self, subject: Subject) -> Iterator[Finding]:
+        """Parameters of templates, helpers and launchers that the text has once."""
+        found: dict[str, list[Unread]] = {}
+        for one in subject.host.unread:
+            if one.declared is not Declared.LOCAL:
+                found.setdefault(one.function, []).append(one)
+        for function, rows in found.items():
+            names = ", ".join(f"`{one.name}`" for one in rows)
+            words = [one.declared for one in rows]
+            kind = "template " if set(words) == {Declared.TEMPLATE} else ""
+            of = f" of `{function}`" if function else ""
+            yield self.finding(
+                subject,
+                f"{kind}{'parameter' if len(rows) == 1 else 'parameters'} {names}{of} "
+                f"{'is' if len(rows) == 1 else 'are'} never read",
+                f"remove {names}, or read what the callers give",
+                [one.lines for one in rows],
+                Severity.NOTE,
+            )
 
     def _helpers(self, subject: Subject) -> Iterator[Finding]:
         for helper in subject.facts.kernel.helpers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from extractors.host.file_facts import Declared, Unread
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.evidence import Finding, Lines, Severity
@@ -44,17 +45,41 @@ def rows(x, out, n: int, T: Int):
 )
 
 
+_THREADS = """
+__global__ void copy(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  int half = n / 2;  // half of the elements
+  if (i < n) { out[i] = x[i]; }
+}
+"""
+
+
 class ValueNeverRead(Rule):
     """A value with a name of its own is computed or loaded, and nothing reads it before the name
     means something else. First values are none: a name that a branch or a loop sets wants one."""
 
     name = "value-never-read"
+    dialects = ("cuda", "cutile", "triton")
     matches = (
+        Case(_THREADS, "`half`"),
+        Case(vary(_THREADS, ("int half", "constexpr int half"), ("n / 2", "64")), "`half`"),
         Case(_BOUNDS, "`last`"),
         Case(_TILES, "`half`"),
         Case(vary(_TILES, ("half = n // 2", "w = ct.load(x, index=(i + 1,), shape=(T,))")), "`w`"),
     )
     near_misses = (
+        NearMiss(
+            vary(
+                _THREADS,
+                ("if (i < n)", "#if __CUDA_ARCH__ < 800\n  i += half;\n#endif\n  if (i < n)"),
+            ),
+            why="code for another target reads it",
+        ),
+        NearMiss(
+            vary(_THREADS, ("int half", "[[maybe_unused]] int half")),
+            why="it is marked as one that may stay unread",
+        ),
+        NearMiss(vary(_THREADS, ("= x[i]", "= x[half + i]")), why="it is read"),
         NearMiss(
             vary(_BOUNDS, ("mask=at < n, other", "mask=first + at < last, other")),
             why="it is read after the branch",
@@ -74,10 +99,13 @@ class ValueNeverRead(Rule):
     )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
+        if subject.facts.kernel.dialect == "cuda":
+            yield from self._written(subject)
+            return
         body = subject.facts.kernel.entry.body
         rows = list(_ops(body))
         unread = _unread(rows)
-        if not unread or subject.facts.kernel.dialect not in self.dialects:
+        if not unread:
             return
         kept = " ".join(str(op.attribute("what")) for op in rows if op.kind == OpKind.OPAQUE)
         found: dict[str, list[Lines]] = {}
@@ -91,6 +119,22 @@ class ValueNeverRead(Rule):
                 f"{names}: computed here and never read",
                 "drop it, or move it to the branch that reads it",
                 [one for places in found.values() for one in places],
+                Severity.NOTE,
+            )
+
+    def _written(self, subject: Subject) -> Iterator[Finding]:
+        """Variables of the kernel, its helpers and its launchers that the text has once."""
+        found: dict[str, list[Unread]] = {}
+        for one in subject.host.unread:
+            if one.declared is Declared.LOCAL:
+                found.setdefault(one.function, []).append(one)
+        for function, rows in found.items():
+            names = ", ".join(f"`{one.name}`" for one in rows)
+            yield self.finding(
+                subject,
+                f"{names}: computed {f'in `{function}`' if function else 'here'} and never read",
+                "drop it, or read it where it was meant to be read",
+                [one.lines for one in rows],
                 Severity.NOTE,
             )
 

@@ -13,6 +13,7 @@ from kb.analysis.idioms import against_extent, between_lanes, masks, sides
 from kb.analysis.loops import Loop
 from kb.analysis.parameters import parameters_of, tile_extents
 from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.thread_offsets import narrow_products
 from kb.analysis.widths import Widths, short_products
 from kb.ir import ParameterKind
 from kb.knowledge import ParameterRole
@@ -173,6 +174,7 @@ def _counted_in_32_bits(facts: Facts) -> Iterator[Constraint]:
         if all(extent == "1" for extent in facts.types.shape(access.value)):
             continue
         products = list(short_products(facts, widths, access))
+        products = products or narrow_products(facts, widths, access)
         if products or _flat(facts, widths, access):
             found[access.array] = (products[0] if products else access.node).lines
     if found:

@@ -1,0 +1,111 @@
+"""Names that a function declares and that its text does not have again: nothing reads them,
+whatever branch the preprocessor takes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from extractors.cuda import nodes as n
+from extractors.cuda.block_size import place
+from extractors.cuda.macros import Macro
+from extractors.cuda.preprocess import uncommented
+from extractors.host.file_facts import Declared, Unread
+
+MAX_FUNCTIONS = 64
+"""Functions of its file that one kernel is followed into."""
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_KEPT = "maybe_unused"
+"""The attribute of a name that may stay unread. Source: C++17, [[maybe_unused]]."""
+
+
+@dataclass(slots=True)
+class Texts:
+    """The text of a file without its comments, and what functions and macros it has."""
+
+    text: str
+    functions: Mapping[str, Sequence[n.Definition]]
+    macros: Mapping[str, Macro]
+    _lines: list[str] | None = None
+    _inside: frozenset[str] | None = None
+    _counts: dict[int, Counter[str]] = field(default_factory=dict)
+
+    def unread(self, kernel: n.Definition, launchers: Sequence[n.Definition]) -> tuple[Unread, ...]:
+        """The names that a kernel, the functions of the file that it calls, and those that launch
+        it declare and never read; parameters of the kernel itself are told elsewhere."""
+        found = [one for one in self._of(kernel, "") if one.declared is not Declared.PARAMETER]
+        for helper in (*self._called(kernel), *launchers):
+            found += self._of(helper, helper.name)
+        return tuple(dict.fromkeys(found))
+
+    def _of(self, function: n.Definition, shown: str) -> Iterator[Unread]:
+        counts = self._words(function)
+        for name, declared, at in _declarations(function):
+            written = self._rows()[at.line - 1 : max(at.line, at.end_line)]
+            if (
+                counts[name] != 1
+                or name in self._in_macros()
+                or any(_KEPT in row for row in written)
+            ):
+                continue
+            if sum(_WORD.findall(row).count(name) for row in written) == 1:
+                yield Unread(name, declared, shown, place(at))
+
+    def _words(self, function: n.Definition) -> Counter[str]:
+        """How often each word stands in a function, its head and its template included."""
+        if id(function) not in self._counts:
+            first = min([function.at.line, *(t.at.line for t in function.template if t.at)])
+            rows = self._rows()[first - 1 : function.at.end_line]
+            self._counts[id(function)] = Counter(_WORD.findall("\n".join(rows)))
+        return self._counts[id(function)]
+
+    def _in_macros(self) -> frozenset[str]:
+        """Words of the macros that the file may use, which stand for more than its text shows."""
+        if self._inside is None:
+            used = set(_WORD.findall(self.text)) & self.macros.keys()
+            bodies = (self.macros[name] for name in used)
+            self._inside = frozenset(
+                word
+                for one in bodies
+                for word in _WORD.findall(one.body)
+                if word not in (one.parameters or ())
+            )
+        return self._inside
+
+    def _rows(self) -> list[str]:
+        if self._lines is None:
+            self._lines = uncommented(self.text).split("\n")
+        return self._lines
+
+    def _called(self, kernel: n.Definition) -> list[n.Definition]:
+        """Functions of the device that a kernel calls by a name of its own, and those that they
+        call."""
+        found: dict[int, n.Definition] = {}
+        pending = [kernel]
+        for one in pending:
+            for node in n.inside(one.body):
+                name = node.function.text if isinstance(node, n.Call) and isinstance(
+                    node.function, n.Name) else ""  # fmt: skip
+                several = self.functions.get(name.rpartition("::")[2], ()) if name else ()
+                here = [f for f in several if f.at.path == kernel.at.path]
+                if len(here) == 1 and id(here[0]) not in found and len(found) < MAX_FUNCTIONS:
+                    found[id(here[0])] = here[0]
+                    pending.append(here[0])
+        return [one for one in found.values() if one is not kernel]
+
+
+def _declarations(function: n.Definition) -> Iterator[tuple[str, Declared, n.Place]]:
+    """What a function declares: its parameters, those of its template, and its variables."""
+    for one in function.template:
+        if one.name and not one.pack and one.at is not None:
+            yield one.name, Declared.TEMPLATE, one.at
+    for parameter in function.parameters:
+        if parameter.name.isidentifier() and parameter.at.path == function.at.path:
+            yield parameter.name, Declared.PARAMETER, parameter.at
+    for node in n.inside(function.body):
+        if isinstance(node, n.Variable) and node.value is not None and node.name.isidentifier():
+            if function.at.line <= node.at.line <= function.at.end_line:
+                yield node.name, Declared.LOCAL, node.at

@@ -1,0 +1,34 @@
+"""What the text of a file says of a kernel and of the functions that launch it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kb.evidence import Lines
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyGrid:
+    """A size that makes a grid of no blocks when it is zero, and where the grid is made."""
+
+    size: str
+    lines: tuple[Lines, ...]
+
+
+class Declared(StrEnum):
+    """What a name is declared as."""
+
+    TEMPLATE = "template parameter"
+    PARAMETER = "parameter"
+    LOCAL = "variable"
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A name that the function declaring it never reads; `function` is empty for the kernel."""
+
+    name: str
+    declared: Declared
+    function: str
+    lines: Lines
