@@ -1,8 +1,9 @@
 """Constraints and findings against the gold, whose texts are prose.
 
-A constraint of ours states one of the gold when both stand on a common line, or when both name a
-common parameter and relate it alike (power of two, divisible, equal, ordered), or when both are of
-one kind that prose states without a parameter ("last dim stride 1"). A finding of ours
+A constraint of ours states one of the gold when both stand on a common line (unless ours is about
+the extents of the launch that stands there), or when both name a common parameter and relate it
+alike (power of two, divisible, equal, ordered), or when both are of one kind that prose states
+without a parameter ("last dim stride 1"). A finding of ours
 states a defect of the gold when both have a common line and either the message names something that
 the text of the defect names (a parameter, an axis, a function), or both speak of one kind of
 defect. Precision is over everything that we say of the kernels; the gold does not list every true
@@ -96,7 +97,11 @@ DEFECTS = {
     "waiting apart": re.compile(r"\bbarriers?\b|\bshuffles?\b|wait for each other"),
     "host waits": re.compile(r"\bitem\(\)|\bsynchroni|\bhost waits\b"),
     "grid limit": re.compile(r"\b65535\b"),
-    "lanes apart": re.compile(r"neighbouring lanes|lanes are \w+ elements apart"),
+    "lanes apart": re.compile(
+        r"neighbouring (?:lanes|threads)|lanes are \w+ elements apart|lanes \d+ bytes apart"
+        r"|\b(?:uncoalesced|not coalesced|partly coalesced|nor coalesced|no store coalesces)\b"
+        r"|stride (?:of [\w, ]+ )?over the lanes|\blane stride\b|byte stride per lane"
+    ),
     "searched again": re.compile(
         r"tuned again|searched again|re-tunes|search runs again|runs the search again"
         r"|search for every"
@@ -126,6 +131,9 @@ DEFECTS = {
     ),
 }
 """Kinds of defect, as texts speak of them."""
+
+_OF_LAUNCH = re.compile(r"<= 65535$|\w > 0$|^block_[xyz] == \d+$")
+"""Constraints about the extents of a launch: its lines hold so much else that they say nothing."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:_\w+|\d|(?<=[A-Z])[A-Z]\w*)|\b[A-Z]\b|[A-Za-z]\w*_\w+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -174,7 +182,7 @@ def _text(item: dict[str, Any]) -> str:
 
 
 def _same_constraint(text: str, lines: list[Lines], ours: Constraint) -> bool:
-    if ours.lines and overlap([ours.lines], lines):
+    if ours.lines and overlap([ours.lines], lines) and not _OF_LAUNCH.search(ours.expression):
         return True
     named = set(_IDENTIFIER.findall(text)) & set(_WORD.findall(ours.expression))
     alike = {

@@ -35,8 +35,8 @@ class Texts:
 
     def unread(self, kernel: n.Definition, launchers: Sequence[n.Definition]) -> tuple[Unread, ...]:
         """The names that a kernel, the functions of the file that it calls, and those that launch
-        it declare and never read; parameters of the kernel itself are told elsewhere."""
-        found = [one for one in self._of(kernel, "") if one.declared is not Declared.PARAMETER]
+        it declare and never read."""
+        found = list(self._of(kernel, ""))
         for helper in (*self._called(kernel), *launchers):
             found += self._of(helper, helper.name)
         return tuple(dict.fromkeys(found))

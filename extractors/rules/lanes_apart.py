@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.host.facts import Material
 from extractors.host.render import leaves
@@ -14,6 +14,7 @@ from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, of
+from kb.analysis.thread_lanes import apart
 from kb.evidence import Finding, Severity
 
 _POINTER = (
@@ -55,6 +56,15 @@ def run(x):
 """
 )
 
+_THREADS = """
+__global__ void twice(const float* x, float* out, int n) {
+  for (int k = 0; k < 4; ++k) {
+    int at = (blockIdx.x * 256 + threadIdx.x) * 4 + k;
+    out[at] = 2.0f * x[at];
+  }
+}
+"""
+
 
 class LanesApart(Rule):
     """Every lane of each tile that is read is multiplied with an extent of the problem before it is
@@ -62,8 +72,37 @@ class LanesApart(Rule):
     of its own."""
 
     name = "lanes-apart"
-    matches = (Case(_POINTER, "`x`"), Case(_TILES, "`x`"))
+    dialects = ("cuda", "cutile", "triton")
+    matches = (
+        Case(_POINTER, "`x`"),
+        Case(_TILES, "`x`"),
+        Case(_THREADS, "4 elements apart"),
+        Case(
+            vary(
+                _THREADS,
+                ("__global__", "template <int W> __global__"),
+                ("* 4", "* W"),
+                ("k < 4", "k < W"),
+            ),
+            "W elements apart",
+        ),
+    )
     near_misses = (
+        NearMiss(
+            vary(_THREADS, ("threadIdx.x) * 4 + k", "threadIdx.x) + k * n")),
+            why="neighbouring threads take neighbouring elements in each round",
+        ),
+        NearMiss(
+            vary(_THREADS, ("for (int k = 0; k < 4; ++k) {", "{"), ("threadIdx.x) * 4 + k",
+                 "threadIdx.x) * 4"), ("out[at] = 2.0f * x[at];",
+                 "*(float4*)(out + at) = *(const float4*)(x + at);")),
+            why="each thread moves all of its elements at once",
+        ),
+        NearMiss(
+            vary(_THREADS, ("const float* x", "const float* x, const int* order"),
+                 ("threadIdx.x) * 4 + k", "order[threadIdx.x]) * 4")),
+            why="where the elements lie is read from memory",
+        ),
         NearMiss(
             vary(_POINTER, ("n * K + k", "k * N + n")), why="lanes lie side by side"
         ),
@@ -91,6 +130,9 @@ class LanesApart(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         material, facts = subject.host.material, subject.facts
+        if facts.of_threads:
+            yield from self._threads(subject)
+            return
         if material is None or not material.launches:
             return
         found: dict[str, list[Access]] = {}
@@ -117,6 +159,29 @@ class LanesApart(Rule):
                     for access in row
                     for place in _made(facts, access, apart)
                 ],
+                Severity.NOTE,
+            )
+
+    def _threads(self, subject: Subject) -> Iterator[Finding]:
+        """Threads of a warp that each have elements of their own, side by side for the thread and
+        not for the warp."""
+        found: dict[str, list[Access]] = {}
+        told: dict[str, None] = {}
+        for one in apart(subject.facts):
+            if one.access.array is not None:
+                found.setdefault(one.access.array, []).append(one.access)
+                told[one.elements] = None
+        if found:
+            arrays = ", ".join(f"`{name}`" for name in found)
+            by = " or ".join(told)
+            unless = "" if all(one.isdigit() for one in told) else ", where that is more than 1,"
+            yield self.finding(
+                subject,
+                f"neighbouring threads of {arrays} lie {by} elements apart and move fewer at "
+                f"once: a load or store of a warp{unless} touches more memory than it moves",
+                "let neighbouring threads take neighbouring elements, or let each thread move all "
+                "of its elements in one vector",
+                [access for row in found.values() for access in row],
                 Severity.NOTE,
             )
 

@@ -136,9 +136,11 @@ class UnusedParameter(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         facts = subject.facts
+        if facts.kernel.dialect == "cuda":
+            yield from self._written(subject)
+            return
         kept = [str(op.op.attribute("what")) for op in facts.graph.of(OpKind.OPAQUE)]
         keyed = _keyed(subject)
-        cuda = facts.kernel.dialect == "cuda"
         serving: list[str] = []
         for fact in parameters_of(facts):
             used = fact.role is not ParameterRole.UNUSED or facts.graph.uses.get(fact.name)
@@ -148,35 +150,31 @@ class UnusedParameter(Rule):
                 continue  # a search tells problems apart by it, which costs no compilation
             if fact.name.rstrip("_") == UNNAMED or not fact.name.isidentifier():
                 continue  # left without a name on purpose, or a pack, or not understood
-            if fact.kind == "constexpr" and cuda:
-                continue  # a template parameter may stand in types, which no operation reads
             if fact.name in keyed:
                 serving.append(fact.name)
             else:
                 yield self._told(subject, fact)
         if serving:
             yield self._serving(subject, serving)
-        if cuda:
-            yield from self._written(subject)
-        else:
-            yield from self._helpers(subject)
+        yield from self._helpers(subject)
 
     def _written(self, subject: Subject) -> Iterator[Finding]:
-        """Parameters of templates, helpers and launchers that the text has once."""
-        found: dict[str, list[Unread]] = {}
+        """Parameters of a CUDA kernel, of templates, helpers and launchers that the text of their
+        function has once."""
+        found: dict[tuple[str, bool], list[Unread]] = {}
         for one in subject.host.unread:
             if one.declared is not Declared.LOCAL:
-                found.setdefault(one.function, []).append(one)
-        for function, rows in found.items():
+                template = one.declared is Declared.TEMPLATE
+                found.setdefault((one.function, template), []).append(one)
+        for (function, template), rows in found.items():
             names = ", ".join(f"`{one.name}`" for one in rows)
-            words = [one.declared for one in rows]
-            kind = "template " if set(words) == {Declared.TEMPLATE} else ""
+            kind = "template " if template else ""
+            kind += "parameter" if len(rows) == 1 else "parameters"
             of = f" of `{function}`" if function else ""
             yield self.finding(
                 subject,
-                f"{kind}{'parameter' if len(rows) == 1 else 'parameters'} {names}{of} "
-                f"{'is' if len(rows) == 1 else 'are'} never read",
-                f"remove {names}, or read what the callers give",
+                f"{kind} {names}{of} {'is' if len(rows) == 1 else 'are'} never read",
+                f"remove {names} from the {kind} and from what hands over values",
                 [one.lines for one in rows],
                 Severity.NOTE,
             )

@@ -1,0 +1,85 @@
+"""How far the threads of a warp lie apart in what they load and store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.symbolic import Atom, AtomKind
+from kb.ir import TileType
+from kb.ops import OpKind
+
+MAX_STEPS = 64
+"""Steps from a pointer back to what it begins at."""
+
+_NEXT = "threads(0)"
+"""The axis along which neighbouring threads are those of a warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """An access whose neighbouring threads are more elements apart than each of them moves;
+    `elements` is that number, or the compile-time parameters that make it."""
+
+    access: Access
+    elements: str
+    moved: int
+
+
+def apart(facts: Facts) -> Iterator[Apart]:
+    """Loads and stores of global memory by threads that do not lie side by side."""
+    for access in facts.accesses if facts.of_threads else ():
+        plain = access.node.op.kind in (OpKind.LOAD, OpKind.STORE) and len(access.index) == 1
+        if not plain or access.array is None or access.node.op.attribute("space") == "shared":
+            continue
+        terms = access.index[0].terms
+        placed = [(f, n) for f, n in terms if any(_next(a) or _inside(a) for a in f)]
+        moved = _moved(facts, access) if len(placed) == 1 else None
+        if moved is None or _cast(facts, access):
+            continue
+        factors, number = placed[0]
+        others = [atom for atom in factors if not _next(atom)]
+        if len(others) != len(factors) - 1 or number < 1:
+            continue
+        names = [a.value for a in others if a.kind is AtomKind.PARAMETER]
+        if len(names) != len(others) or not set(names) <= facts.constexprs:
+            continue
+        if names or number > moved:
+            shown = " * ".join([*([str(number)] if number > 1 else []), *names])
+            yield Apart(access, shown, moved)
+
+
+def _next(atom: Atom) -> bool:
+    return atom.kind is AtomKind.LANE and _NEXT in atom.text
+
+
+def _inside(atom: Atom) -> bool:
+    """Whether the number of such a thread is part of what an atom stands for."""
+    return any(_next(one) for arg in atom.args for one in arg.atoms())
+
+
+def _moved(facts: Facts, access: Access) -> int | None:
+    """How many elements a thread moves at once; None where that is not known."""
+    made = facts.threads.producer(access.value)
+    results = made.op.results if made is not None else ()
+    held = next((one.type for one in results if one.name == access.value), None)
+    if not isinstance(held, TileType) or held.dtype in ("", "?"):
+        return None
+    return prod(map(int, held.shape)) if all(one.isdigit() for one in held.shape) else None
+
+
+def _cast(facts: Facts, access: Access) -> bool:
+    """Whether a pointer is seen as one to another type on the way, so that places and what moves
+    are not counted in the same elements."""
+    pointer = access.node.op.operand("pointer") or ""
+    for _ in range(MAX_STEPS):
+        node = facts.threads.producer(pointer)
+        if node is None or not node.op.inputs:
+            return False
+        if node.op.kind == OpKind.POINTER_CAST:
+            return True
+        pointer = node.op.inputs[0]
+    return True
