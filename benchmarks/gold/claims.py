@@ -121,6 +121,7 @@ DEFECTS = {
         r"\bgrid of (?:zero|0|no) blocks|\bgrid has zero blocks|\bempty grid\b|\bgrid is empty\b"
         r"|\bgrid\.x = 0\b"
     ),
+    "empty below a target": re.compile(r"\bbody is empty\b|\bempty body\b|\bbelow sm_?\d+"),
     "error not asked for": re.compile(
         r"\basks for no error\b|\blaunch errors? (?:(?:is|are) )?not asked"
         r"|\basking for the launch error|\bresults? of (?:the launch|cudaLaunch\w+) (?:is|are) "

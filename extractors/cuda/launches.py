@@ -25,6 +25,7 @@ from extractors.cuda.contracts import (
 )
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.handed_on import Handings, handed_on
+from extractors.cuda.hollow import hollow, newer
 from extractors.cuda.launch_errors import unasked
 from extractors.cuda.launch_extents import extents
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
@@ -110,6 +111,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *shared_fits(launches),
             *(c for one in mine for c in divisors(one.names)),
             *extents(kernel, launches, empty),
+            *newer(hollows := hollow(definition, texts.rows())),
         ]
         kept += [*_stated(mine, definition), *values_taken(mine, definition)]
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
@@ -122,7 +124,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             block_sizes=block_sizes(mine, found.library), unasked=unasked(mine, origins),
             unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
-            empty_grids=empty,
+            empty_grids=empty, hollow=hollows,
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *promises(definition, found.library),

@@ -44,7 +44,7 @@ class Texts:
     def _of(self, function: n.Definition, shown: str) -> Iterator[Unread]:
         counts = self._words(function)
         for name, declared, at in _declarations(function):
-            written = self._rows()[at.line - 1 : max(at.line, at.end_line)]
+            written = self.rows()[at.line - 1 : max(at.line, at.end_line)]
             if (
                 counts[name] != 1
                 or name in self._in_macros()
@@ -58,7 +58,7 @@ class Texts:
         """How often each word stands in a function, its head and its template included."""
         if id(function) not in self._counts:
             first = min([function.at.line, *(t.at.line for t in function.template if t.at)])
-            rows = self._rows()[first - 1 : function.at.end_line]
+            rows = self.rows()[first - 1 : function.at.end_line]
             self._counts[id(function)] = Counter(_WORD.findall("\n".join(rows)))
         return self._counts[id(function)]
 
@@ -75,7 +75,8 @@ class Texts:
             )
         return self._inside
 
-    def _rows(self) -> list[str]:
+    def rows(self) -> list[str]:
+        """The lines of the file."""
         if self._lines is None:
             self._lines = uncommented(self.text).split("\n")
         return self._lines

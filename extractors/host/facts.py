@@ -20,7 +20,7 @@ from extractors.host.events import (
     SentinelRecord,
 )
 from extractors.host.expr import atoms, distinct_atoms
-from extractors.host.file_facts import EmptyGrid, Unread
+from extractors.host.file_facts import EmptyGrid, Hollow, Unread
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, RowHint, lines_of
@@ -56,6 +56,7 @@ class HostFacts:
     unasked: tuple[tuple[Lines, ...], ...] = ()
     empty_grids: tuple[EmptyGrid, ...] = ()
     unread: tuple[Unread, ...] = ()
+    hollow: Hollow | None = None
     material: Material | None = field(default=None, compare=False, repr=False)
 
 

@@ -32,3 +32,12 @@ class Unread:
     declared: Declared
     function: str
     lines: Lines
+
+
+@dataclass(frozen=True, slots=True)
+class Hollow:
+    """A body that only a compiler for a capability of at least `capability`, ten times the major
+    number and the minor one, sees; `lines` are those of the condition and of its end."""
+
+    capability: int
+    lines: tuple[Lines, ...]
