@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import followed, place
+from extractors.cuda.checks import checked
 from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.launchers import LAUNCHERS
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.host.file_facts import EmptyGrid
@@ -88,8 +90,6 @@ class _Grid:
                 yield from self._called(text, arguments, depth)
             case n.Call(function=n.Field(name=name)) if name in _EXTENTS:
                 yield node
-            case n.Field(operand=n.Name(text=text)) if self._parameter(text):
-                yield node
             case n.Name(text=text):
                 made, lines = followed(node, self.site.names)
                 if isinstance(made, n.Expr) and not isinstance(made, n.Name):
@@ -118,8 +118,8 @@ class _Grid:
                     yield from self._zero(given[at], depth + 1)
 
     def _parameter(self, text: str) -> bool:
-        """Whether a name is a number or a struct that the function of the launch is given at run
-        time; who hands over a whole grid answers for it."""
+        """Whether a name is a number that the function of the launch is given at run time; who
+        hands over a whole grid answers for it, and so does who fills a struct."""
         given = (one.type for one in self.holder.parameters if one.name == text)
         return any(not one.pointers and one.name != "dim3" for one in given)
 
@@ -128,6 +128,10 @@ class _Grid:
         wanted = _texts(size)
         on_way = [*self.site.tests, *(one.condition for one in self.site.checks)]
         if any(self._names(one, wanted) and _excludes(one) for one in on_way):
+            return True
+        tensor = shown(size.function.operand) if isinstance(size, n.Call) and isinstance(
+            size.function, n.Field) else ""  # fmt: skip
+        if tensor and any(_handed(self.holder, tensor)):
             return True
         return any(
             self._names(test, wanted)
@@ -148,6 +152,15 @@ class _Grid:
                     seen.add(text)
                     pending.append(self.site.names.get(text))
         return False
+
+
+def _handed(function: n.Definition, tensor: str) -> Iterator[bool]:
+    """Whether a statement hands a tensor to a function that may look at it."""
+    for one in n.inside(function.body):
+        call = one.value if isinstance(one, n.Do) else None
+        if isinstance(call, n.Call) and not call.launch and isinstance(call.function, n.Name):
+            known = call.function.text in LAUNCHERS or any(checked(call))
+            yield not known and any(shown(given) == tensor for given in call.arguments)
 
 
 def _texts(size: n.Expr) -> frozenset[str]:

@@ -42,6 +42,8 @@ class Texts:
         return tuple(dict.fromkeys(found))
 
     def _of(self, function: n.Definition, shown: str) -> Iterator[Unread]:
+        if not function.body.body:
+            return  # a stand-in for a target or a type that is not served
         counts = self._words(function)
         for name, declared, at in _declarations(function):
             written = self.rows()[at.line - 1 : max(at.line, at.end_line)]

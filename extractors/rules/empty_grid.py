@@ -68,6 +68,10 @@ class EmptyGrid(Rule):
             why="there is a block at least",
         ),
         NearMiss(vary(_ROWS, ("grid(rows)", "grid(rows / 4 + 1)")), why="one more than is needed"),
+        NearMiss(
+            vary(_TENSOR, ("  dim3 grid", "  check_sizes(x, out);\n  dim3 grid")),
+            why="a function that is not known may look at it",
+        ),
         NearMiss(vary(_ROWS, ("grid(rows)", "grid(64)")), why="as many blocks whatever the size"),
         NearMiss(
             _ROWS + """

@@ -98,6 +98,9 @@ class UnusedParameter(Rule):
         NearMiss(vary(_LANES, ("float by)", "float by, int /* far */)")),
                  why="it has no name: its author says that nothing reads it"),
         NearMiss(
+            _LANES.partition("{")[0] + "{}\n", why="a kernel without a body stands in for another"
+        ),
+        NearMiss(
             vary(_LANES, ("__global__", "template <int Wide>\n__global__"),
                  ("if (i < n)", "#ifdef WIDE\n  i *= Wide;\n#endif\n  if (i < n)")),
             why="another branch of the preprocessor reads it",
