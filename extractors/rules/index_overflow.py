@@ -165,6 +165,14 @@ class IndexOverflow(Rule):
             why="what is loaded has 64 bits",
         ),
         NearMiss(
+            vary(
+                STARTS,
+                ("x[first * stride", "x[(long)blockIdx.y * stride * stride + first * stride"),
+                ("out[first * stride", "out[(long)blockIdx.y * stride * stride + first * stride"),
+            ),
+            why="a place within a part that was found in 64 bits",
+        ),
+        NearMiss(
             vary(STARTS, ("starts[blockIdx.x]", "starts[blockIdx.x] / stride")),
             why="a row that was counted by the elements before it",
         ),

@@ -47,18 +47,22 @@ def _sizes(facts: Facts, node: Node) -> int:
 def _products(facts: Facts, widths: Widths, address: str) -> Iterator[Node]:
     pending = [address]
     seen = {address}
+    found: list[Node] = []
     for value in pending:
         node = facts.graph.producer(value)
         if node is None or len(seen) > MAX_VALUES:
             continue
+        if facts.types.dtype(value) in _WIDE and _row(facts, value):
+            return  # a row of 64 bits: the rest lies within it
         if node.op.kind == OpKind.MUL and _narrow(facts, node.result):
             if _grows(facts, node) and not below_short(facts, widths, node.result):
-                yield node
+                found.append(node)
                 continue
         for feed in _followed(facts, node):
             if feed not in seen:
                 seen.add(feed)
                 pending.append(feed)
+    yield from found
 
 
 def _narrow(facts: Facts, value: str) -> bool:
@@ -66,12 +70,10 @@ def _narrow(facts: Facts, value: str) -> bool:
 
 
 def _followed(facts: Facts, node: Node) -> tuple[str, ...]:
-    """What an offset is made of, step by step; of a sum of 64 bits that holds a row of 64 bits the
-    rest lies within the row."""
+    """What an offset is made of, step by step."""
     kind, inputs = node.op.kind, node.op.inputs
     if kind in _SUMS:
-        rows = [one for one in inputs if facts.types.dtype(one) in _WIDE and _row(facts, one)]
-        return tuple(rows) if rows else inputs
+        return inputs
     if kind == OpKind.CAST:
         return inputs[:1]
     if kind in _DIVIDED and facts.values.compile_time(facts.values.expr(inputs[1])):

@@ -60,7 +60,18 @@ _SHARED = "warps * bytes_of(float) <= target.shared_bytes_per_block"
     [
         pytest.param("", "", {"block_x == 32", _SHARED}, id="rows of one warp"),
         pytest.param("dim3(32, warps)", "dim3(64, warps)", {_SHARED}, id="rows of two"),
-        pytest.param("v += __shfl_xor_sync(0xffffffff, v, 1);", "", {_SHARED}, id="no exchange"),
+        pytest.param(
+            "v += __shfl_xor_sync(0xffffffff, v, 1);",
+            "",
+            {"block_x == 32", _SHARED},
+            id="no exchange, but rows of 32",
+        ),
+        pytest.param(
+            "threadIdx.y * 32",
+            "threadIdx.y * blockDim.x",
+            {"block_x == 32", _SHARED},
+            id="the size is asked for, but a warp exchanges",
+        ),
         pytest.param("warps * sizeof(float)", "4096", {"block_x == 32"}, id="a constant size"),
         pytest.param(
             "warps * sizeof(float)", "padded(warps)", {"block_x == 32"}, id="a call is not read"
