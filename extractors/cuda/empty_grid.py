@@ -175,7 +175,8 @@ def _rounded_up(above: n.Expr, below: n.Expr) -> n.Expr | None:
     """What is divided with the rest counted: `a` of `(a + b - 1) / b`."""
     by = shown(below)
     whole = n.inside(above)
-    parts = [one for one in whole if not isinstance(one, n.Binary | n.Cast)]
+    parts = [one for one in whole if isinstance(one, n.Expr)]
+    parts = [one for one in parts if not isinstance(one, n.Binary | n.Cast)]
     text = shown(above).replace("(", "").replace(")", "")
     if isinstance(below, n.Constant) and isinstance(below.value, int):
         less: tuple[str, ...] = (f" + {below.value} - 1", f" + {below.value - 1}")
