@@ -133,11 +133,9 @@ class _Grid:
             size.function, n.Field) else ""  # fmt: skip
         if tensor and any(_handed(self.holder, tensor)):
             return True
-        return any(
-            self._names(test, wanted)
-            for function in _around(self.holder, origins, MAX_CALLERS)
-            for test in _leaving(function)
-        )
+        if any(self._names(test, wanted) for test in _leaving(self.holder)):
+            return True
+        return _asked_around(self.holder, wanted, origins, MAX_CALLERS)
 
     def _names(self, test: n.Expr, wanted: frozenset[str]) -> bool:
         """Whether a condition speaks of a size, directly or by what its names were given."""
@@ -213,6 +211,8 @@ def _leaving(function: n.Definition) -> Iterator[n.Expr]:
     """Conditions of a function that compare with zero or one, or ask for a truth."""
     for one in n.inside(function.body):
         test = one.condition if isinstance(one, n.If | n.While | n.Choice) else None
+        if isinstance(one, n.Call):
+            yield from (check.condition for check in checked(one) if _excludes(check.condition))
         for part in n.inside(test) if test is not None else ():
             match part:
                 case n.Binary(operator=operator, left=left, right=right) if operator in _COMPARED:
@@ -226,9 +226,38 @@ def _leaving(function: n.Definition) -> Iterator[n.Expr]:
             yield test
 
 
-def _around(function: n.Definition, origins: BlockOrigins, callers: int) -> Iterator[n.Definition]:
-    """A function, and those of the file that call it."""
-    yield function
-    for caller, _ in origins.callers(function.name) if callers else ():
-        if caller is not function:
-            yield from _around(caller, origins, callers - 1)
+def _asked_around(
+    function: n.Definition, wanted: frozenset[str], origins: BlockOrigins, callers: int
+) -> bool:
+    """Whether functions of the file that call a function keep what they hand it for a size from
+    being zero."""
+    for caller, call in origins.callers(function.name) if callers else ():
+        if caller is function:
+            continue
+        given = [
+            argument
+            for one, argument in zip(function.parameters, call.arguments, strict=False)
+            if any(text == one.name or text.startswith(f"{one.name}.") for text in wanted)
+        ]
+        texts = _made_of(given, caller, origins)
+        if any(texts & _made_of([test], caller, origins) for test in _leaving(caller)):
+            return True
+        if _asked_around(caller, texts, origins, callers - 1):
+            return True
+    return False
+
+
+def _made_of(
+    given: Sequence[n.Expr], function: n.Definition, origins: BlockOrigins
+) -> frozenset[str]:
+    """Names, fields and methods in expressions and in what the names were given, as texts."""
+    written = origins.writes(function)
+    pending: list[object] = list(given)
+    found: set[str] = set()
+    for made in pending:
+        for one in n.inside(made) if made is not None else ():
+            text = shown(one) if isinstance(one, n.Name | n.Field | n.Call) else ""
+            if text and text not in found and len(found) < MAX_ASKED:
+                found.add(text)
+                pending += [x.value for x in written.get(text, ())]
+    return frozenset(found)
