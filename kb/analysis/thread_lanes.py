@@ -10,10 +10,10 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.ir import TileType
-from kb.ops import OpKind
+from kb.ops import READS, OpKind
 
-MAX_STEPS = 64
-"""Steps from a pointer back to what it begins at."""
+MAX_VALUES = 200
+"""Values that an address is followed through."""
 
 _NEXT = "threads(0)"
 """The axis along which neighbouring threads are those of a warp."""
@@ -38,7 +38,7 @@ def apart(facts: Facts) -> Iterator[Apart]:
         terms = access.index[0].terms
         placed = [(f, n) for f, n in terms if any(_next(a) or _inside(a) for a in f)]
         moved = _moved(facts, access) if len(placed) == 1 else None
-        if moved is None or _cast(facts, access):
+        if moved is None or _indirect(facts, access):
             continue
         factors, number = placed[0]
         others = [atom for atom in factors if not _next(atom)]
@@ -62,24 +62,33 @@ def _inside(atom: Atom) -> bool:
 
 
 def _moved(facts: Facts, access: Access) -> int | None:
-    """How many elements a thread moves at once; None where that is not known."""
-    made = facts.threads.producer(access.value)
-    results = made.op.results if made is not None else ()
-    held = next((one.type for one in results if one.name == access.value), None)
-    if not isinstance(held, TileType) or held.dtype in ("", "?"):
+    """How many elements of its array a thread moves at once; None where that is not known."""
+    held = _type(facts, access.value)
+    of = _type(facts, access.node.op.operand("pointer") or "")
+    if held is None or of is None or held.dtype in ("", "?") or held.dtype != of.dtype:
         return None
     return prod(map(int, held.shape)) if all(one.isdigit() for one in held.shape) else None
 
 
-def _cast(facts: Facts, access: Access) -> bool:
-    """Whether a pointer is seen as one to another type on the way, so that places and what moves
-    are not counted in the same elements."""
-    pointer = access.node.op.operand("pointer") or ""
-    for _ in range(MAX_STEPS):
-        node = facts.threads.producer(pointer)
-        if node is None or not node.op.inputs:
-            return False
-        if node.op.kind == OpKind.POINTER_CAST:
+def _type(facts: Facts, value: str) -> TileType | None:
+    made = facts.threads.producer(value)
+    results = made.op.results if made is not None else ()
+    found = next((one.type for one in results if one.name == value), None)
+    return found if isinstance(found, TileType) else None
+
+
+def _indirect(facts: Facts, access: Access) -> bool:
+    """Whether a place is read from memory, or a pointer is seen as one to another type on the way,
+    so that places and what moves are not counted in the same elements."""
+    pending = [access.node.op.operand("pointer") or ""]
+    seen = set(pending)
+    for value in pending:
+        node = facts.threads.producer(value)
+        if node is None:
+            continue
+        if node.op.kind == OpKind.POINTER_CAST or node.op.kind in READS or len(seen) > MAX_VALUES:
             return True
-        pointer = node.op.inputs[0]
-    return True
+        new = [one for one in node.op.inputs if one not in seen]
+        seen.update(new)
+        pending += new
+    return False
