@@ -161,6 +161,10 @@ class IndexOverflow(Rule):
             why="the block index is widened before it is multiplied",
         ),
         NearMiss(
+            vary(STARTS, ("int stride", "Sizes s"), ("first * stride", "first * s.stride")),
+            why="nothing is known of the type of a field",
+        ),
+        NearMiss(
             vary(STARTS, ("int first", "long first"), ("const int* starts", "const long* starts")),
             why="what is loaded has 64 bits",
         ),

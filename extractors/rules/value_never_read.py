@@ -79,6 +79,9 @@ class ValueNeverRead(Rule):
             vary(_THREADS, ("int half", "[[maybe_unused]] int half")),
             why="it is marked as one that may stay unread",
         ),
+        NearMiss(
+            vary(_THREADS, ("int half", "int _half")), why="the name says that it is not used"
+        ),
         NearMiss(vary(_THREADS, ("= x[i]", "= x[half + i]")), why="it is read"),
         NearMiss(
             vary(_BOUNDS, ("mask=at < n, other", "mask=first + at < last, other")),
@@ -126,7 +129,7 @@ class ValueNeverRead(Rule):
         """Variables of the kernel, its helpers and its launchers that the text has once."""
         found: dict[str, list[Unread]] = {}
         for one in subject.host.unread:
-            if one.declared is Declared.LOCAL:
+            if one.declared is Declared.LOCAL and not one.name.startswith("_"):
                 found.setdefault(one.function, []).append(one)
         for function, rows in found.items():
             names = ", ".join(f"`{one.name}`" for one in rows)

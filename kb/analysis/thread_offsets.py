@@ -55,7 +55,8 @@ def _products(facts: Facts, widths: Widths, address: str) -> Iterator[Node]:
         if facts.types.dtype(value) in _WIDE and _row(facts, value):
             return  # a row of 64 bits: the rest lies within it
         if node.op.kind == OpKind.MUL and _narrow(facts, node.result):
-            if _grows(facts, node) and not below_short(facts, widths, node.result):
+            short = all(_short(facts, one) for one in node.op.inputs[:2])
+            if short and _grows(facts, node) and not below_short(facts, widths, node.result):
                 found.append(node)
                 continue
         for feed in _followed(facts, node):
@@ -67,6 +68,13 @@ def _products(facts: Facts, widths: Widths, address: str) -> Iterator[Node]:
 
 def _narrow(facts: Facts, value: str) -> bool:
     return facts.types.dtype(value) in _SHORT
+
+
+def _short(facts: Facts, value: str) -> bool:
+    """Whether a factor surely has no more than 32 bits: by its type, or as a number or parameter
+    that is known when the kernel is compiled."""
+    known = facts.values.compile_time(facts.values.expr(value))
+    return facts.types.dtype(value) in (*_SHORT, "u16", "i16", "u8", "i8") or known
 
 
 def _followed(facts: Facts, node: Node) -> tuple[str, ...]:
