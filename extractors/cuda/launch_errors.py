@@ -47,7 +47,9 @@ def _dropped(site: LaunchSite, holder: n.Definition) -> bool:
 
 def _asked(function: n.Definition, line: int, origins: BlockOrigins, callers: int) -> bool:
     """Whether anything from a line of a function on asks for an error, or anything around a call
-    of the function."""
+    of the function. Who calls a method, by what object, is not known: it may ask."""
+    if function.owner or function.instance:
+        return True
     if any(_ASKS.search(word) for word in _words(function, line)):
         return True
     return callers > 0 and any(

@@ -60,6 +60,10 @@ void both(const float* x, float* out, int n, cudaStream_t stream) {
                  ("return cudaSuccess;", "return e;")),
             why="the result of the launch is handed on",
         ),
+        NearMiss(
+            vary(_PLAIN, ("void run(", "struct Runner {\nvoid run("), ("(x, out, n);\n}", "(x, out, n);\n}\n};")),
+            why="a method: who calls it is not known",
+        ),
         NearMiss(_PLAIN.partition("void run")[0], why="its launch was not read"),
     )  # fmt: skip
     seen = (
