@@ -22,15 +22,18 @@ error on. A function or macro of this kind that is not known is taken to ask."""
 _SUCCESS = "cudaSuccess"
 
 
-def unasked(sites: Sequence[LaunchSite], origins: BlockOrigins) -> tuple[tuple[Lines, ...], ...]:
+def unasked(
+    sites: Sequence[LaunchSite], origins: BlockOrigins, methods: frozenset[int]
+) -> tuple[tuple[Lines, ...], ...]:
     """The launches after which neither their function nor a caller in the file asks whether they
-    began, each with the success that the function returns all the same."""
+    began, each with the success that the function returns all the same. Who calls one of the
+    `methods`, by their identity, is not known: it may ask."""
     found: dict[tuple[Lines, ...], None] = {}
     for site in sites:
         holder = origins.holder(site)
         if holder is None or not _dropped(site, holder):
             continue
-        if not _asked(holder, site.at.line, origins, MAX_CALLERS):
+        if not _asked(holder, site.at.line, origins, methods, MAX_CALLERS):
             found.setdefault((place(site.at), *_returned(holder, site.at.line)))
     return tuple(found)
 
@@ -45,15 +48,17 @@ def _dropped(site: LaunchSite, holder: n.Definition) -> bool:
     return False
 
 
-def _asked(function: n.Definition, line: int, origins: BlockOrigins, callers: int) -> bool:
+def _asked(
+    function: n.Definition, line: int, origins: BlockOrigins, methods: frozenset[int], callers: int
+) -> bool:
     """Whether anything from a line of a function on asks for an error, or anything around a call
-    of the function. Who calls a method, by what object, is not known: it may ask."""
-    if function.owner or function.instance:
+    of the function."""
+    if function.owner or function.instance or id(function) in methods:
         return True
     if any(_ASKS.search(word) for word in _words(function, line)):
         return True
     return callers > 0 and any(
-        _asked(caller, call.at.line, origins, callers - 1)
+        _asked(caller, call.at.line, origins, methods, callers - 1)
         for caller, call in origins.callers(function.name)
         if caller is not function
     )

@@ -73,6 +73,9 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     forks = routes.forks() if launched else ()
     origins = BlockOrigins(callable_, path)
     handings = Handings(found.library, callable_, walker.found, path)
+    methods = frozenset(
+        id(m) for many in unit.records.values() for one in many for m in one.methods
+    )
     texts = Texts(found.text, unit.functions, found.macros)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]
@@ -122,7 +125,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         given = (*layouts(mine), *handed_twice(kernel, mine, len(definition.template)))
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
-            block_sizes=block_sizes(mine, found.library), unasked=unasked(mine, origins),
+            block_sizes=block_sizes(mine, found.library), unasked=unasked(mine, origins, methods),
             unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
             empty_grids=empty, hollow=hollows,
             decisions=tuple(dict.fromkeys(
