@@ -135,6 +135,8 @@ class _Grid:
             return True
         if any(self._names(test, wanted) for test in _leaving(self.holder)):
             return True
+        if _asked_inside(self.holder, wanted, origins):
+            return True
         return _asked_around(self.holder, wanted, origins, MAX_CALLERS)
 
     def _names(self, test: n.Expr, wanted: frozenset[str]) -> bool:
@@ -224,6 +226,20 @@ def _leaving(function: n.Definition) -> Iterator[n.Expr]:
                     yield from (x for x in (left, right) if isinstance(x, n.Name | n.Call))
         if isinstance(test, n.Name | n.Call):
             yield test
+
+
+def _asked_inside(function: n.Definition, wanted: frozenset[str], origins: BlockOrigins) -> bool:
+    """Whether a function that is handed a size, perhaps with the launch, keeps it from being
+    zero."""
+    for call in n.inside(function.body):
+        if not isinstance(call, n.Call) or call.launch or not isinstance(call.function, n.Name):
+            continue
+        for known in origins.functions.get(call.function.text.rpartition("::")[2], ()):
+            given = zip(known.parameters, call.arguments, strict=False)
+            names = {p.name for p, one in given if _made_of([one], function, origins) & wanted}
+            if names and any(names & _made_of([t], known, origins) for t in _leaving(known)):
+                return True
+    return False
 
 
 def _asked_around(

@@ -82,6 +82,11 @@ void both(const float* x, float* out, int m, int n, cudaStream_t stream) {
             why="the function that calls the launcher keeps it out",
         ),
         NearMiss(
+            vary(_ROWS, ("void run", "template <typename F> void some(int m, F&& launch) {\n  if (m == 0) return;\n  launch();\n}\nvoid run"),
+                 ("  twice<<<", "  some(rows, [&] { twice<<<"), ("(x, out, n);\n}", "(x, out, n); });\n}")),
+            why="the function that is handed the launch keeps it out",
+        ),
+        NearMiss(
             _ROWS
             + """
 void both(torch::Tensor x, torch::Tensor out, cudaStream_t stream) {
