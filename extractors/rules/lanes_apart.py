@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Neighbouring lanes of a tile lie a row of the array apart."""
 
 from __future__ import annotations
@@ -97,6 +98,11 @@ class LanesApart(Rule):
                  "threadIdx.x) * 4"), ("out[at] = 2.0f * x[at];",
                  "*(float4*)(out + at) = *(const float4*)(x + at);")),
             why="each thread moves all of its elements at once",
+        ),
+        NearMiss(
+            vary(_THREADS, ("  for (int k", "  if (n % 4 == 0) {\n    int at = (blockIdx.x * 256 + threadIdx.x) * 4;\n"
+                  "    *(float4*)(out + at) = *(const float4*)(x + at);\n    return;\n  }\n  for (int k")),
+            why="the rest of what is moved in vectors",
         ),
         NearMiss(
             vary(_THREADS, ("const float* x", "const float* x, const int* order"),

@@ -30,10 +30,15 @@ class Apart:
 
 
 def apart(facts: Facts) -> Iterator[Apart]:
-    """Loads and stores of global memory by threads that do not lie side by side."""
-    for access in facts.accesses if facts.of_threads else ():
+    """Loads and stores of global memory by threads that do not lie side by side; of arrays that are
+    moved in vectors elsewhere the rest is none."""
+    if not facts.of_threads:
+        return
+    wide = {access.array for access in facts.accesses if _moved(facts, access) != 1}
+    for access in facts.accesses:
         plain = access.node.op.kind in (OpKind.LOAD, OpKind.STORE) and len(access.index) == 1
-        if not plain or access.array is None or access.node.op.attribute("space") == "shared":
+        shared = access.node.op.attribute("space") == "shared"
+        if not plain or shared or access.array is None or access.array in wide:
             continue
         terms = access.index[0].terms
         placed = [(f, n) for f, n in terms if any(_next(a) or _inside(a) for a in f)]
