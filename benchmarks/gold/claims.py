@@ -20,7 +20,7 @@ from benchmarks.gold.decisions import rate
 from benchmarks.gold.entries import Entry, overlap, ranges
 from kb.evidence import Finding, Lines
 from kb.knowledge import KernelKnowledge
-from kb.space import Constraint
+from kb.space import Constraint, Origin
 
 RELATIONS = {
     "power of two": re.compile(r"power.?of.?two|powers of two|pow2|2\^k"),
@@ -183,7 +183,10 @@ def _text(item: dict[str, Any]) -> str:
 
 
 def _same_constraint(text: str, lines: list[Lines], ours: Constraint) -> bool:
-    if ours.lines and overlap([ours.lines], lines) and not _OF_LAUNCH.search(ours.expression):
+    of_launch = _OF_LAUNCH.search(ours.expression) and not (
+        ours.origin is Origin.STATED and ours.expression.endswith("> 0")
+    )
+    if ours.lines and overlap([ours.lines], lines) and not of_launch:
         return True
     named = set(_IDENTIFIER.findall(text)) & set(_WORD.findall(ours.expression))
     alike = {
