@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import BlockOrigins
@@ -22,30 +23,45 @@ error on. A function or macro of this kind that is not known is taken to ask."""
 _SUCCESS = "cudaSuccess"
 
 
-def unasked(
-    sites: Sequence[LaunchSite], origins: BlockOrigins, methods: frozenset[int]
-) -> tuple[tuple[Lines, ...], ...]:
-    """The launches after which neither their function nor a caller in the file asks whether they
-    began, each with the success that the function returns all the same. Who calls one of the
-    `methods`, by their identity, is not known: it may ask."""
-    found: dict[tuple[Lines, ...], None] = {}
-    for site in sites:
-        holder = origins.holder(site)
-        if holder is None or not _dropped(site, holder):
-            continue
-        if not _asked(holder, site.at.line, origins, methods, MAX_CALLERS):
-            found.setdefault((place(site.at), *_returned(holder, site.at.line)))
-    return tuple(found)
+@dataclass(slots=True)
+class LaunchErrors:
+    """Who asks for the errors of the launches of a file. Who calls one of the `methods`, by their
+    identity, is not known: it may ask."""
+
+    origins: BlockOrigins
+    methods: frozenset[int]
+    _alone: dict[int, dict[n.Place, str]] = field(default_factory=dict)
+
+    def unasked(self, sites: Sequence[LaunchSite]) -> tuple[tuple[Lines, ...], ...]:
+        """The launches after which neither their function nor a caller in the file asks whether
+        they began, each with the success that the function returns all the same."""
+        found: dict[tuple[Lines, ...], None] = {}
+        for site in sites:
+            holder = self.origins.holder(site)
+            if holder is None or not self._dropped(site, holder):
+                continue
+            if not _asked(holder, site.at.line, self.origins, self.methods, MAX_CALLERS):
+                found.setdefault((place(site.at), *_returned(holder, site.at.line)))
+        return tuple(found)
+
+    def _dropped(self, site: LaunchSite, holder: n.Definition) -> bool:
+        """Whether a launch is a statement of its own whose result, if it has one, nothing takes."""
+        if id(holder) not in self._alone:
+            self._alone[id(holder)] = _statements(holder)
+        name = self._alone[id(holder)].get(site.at)
+        return name is not None and (not name or name.removeprefix("::") in LAUNCHERS)
 
 
-def _dropped(site: LaunchSite, holder: n.Definition) -> bool:
-    """Whether a launch is a statement of its own whose result, if it has one, nothing takes."""
+def _statements(holder: n.Definition) -> dict[n.Place, str]:
+    """The calls that are statements of their own: where, and the name of what is called, empty for
+    a launch in angle brackets."""
+    found: dict[n.Place, str] = {}
     for one in n.inside(holder.body):
         call = one.value if isinstance(one, n.Do) else None
-        if isinstance(call, n.Call) and call.at == site.at:
-            name = call.function.text if isinstance(call.function, n.Name) else ""
-            return bool(call.launch) or name.removeprefix("::") in LAUNCHERS
-    return False
+        if isinstance(call, n.Call):
+            name = call.function.text if isinstance(call.function, n.Name) else "?"
+            found.setdefault(call.at, "" if call.launch else name)
+    return found
 
 
 def _asked(

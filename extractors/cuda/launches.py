@@ -26,7 +26,7 @@ from extractors.cuda.contracts import (
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.hollow import hollow, newer
-from extractors.cuda.launch_errors import unasked
+from extractors.cuda.launch_errors import LaunchErrors
 from extractors.cuda.launch_extents import extents
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
 from extractors.cuda.promises import promises
@@ -76,6 +76,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     methods = frozenset(
         id(m) for many in unit.records.values() for one in many for m in one.methods
     )
+    errors = LaunchErrors(origins, methods)
     texts = Texts(found.text, unit.functions, found.macros)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]
@@ -125,7 +126,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         given = (*layouts(mine), *handed_twice(kernel, mine, len(definition.template)))
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
-            block_sizes=block_sizes(mine, found.library), unasked=unasked(mine, origins, methods),
+            block_sizes=block_sizes(mine, found.library), unasked=errors.unasked(mine),
             unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
             empty_grids=empty, hollow=hollows,
             decisions=tuple(dict.fromkeys(

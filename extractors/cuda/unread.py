@@ -32,14 +32,22 @@ class Texts:
     _lines: list[str] | None = None
     _inside: frozenset[str] | None = None
     _counts: dict[int, Counter[str]] = field(default_factory=dict)
+    _found: dict[tuple[int, str], tuple[Unread, ...]] = field(default_factory=dict)
 
     def unread(self, kernel: n.Definition, launchers: Sequence[n.Definition]) -> tuple[Unread, ...]:
         """The names that a kernel, the functions of the file that it calls, and those that launch
         it declare and never read."""
-        found = list(self._of(kernel, ""))
-        for helper in (*self._called(kernel), *launchers):
-            found += self._of(helper, helper.name)
+        found = list(self._told(kernel, ""))
+        others = {id(one): one for one in (*self._called(kernel), *launchers)}
+        for helper in others.values():
+            found += self._told(helper, helper.name)
         return tuple(dict.fromkeys(found))
+
+    def _told(self, function: n.Definition, shown: str) -> tuple[Unread, ...]:
+        key = (id(function), shown)
+        if key not in self._found:
+            self._found[key] = tuple(self._of(function, shown))
+        return self._found[key]
 
     def _of(self, function: n.Definition, shown: str) -> Iterator[Unread]:
         if not function.body.body:
