@@ -14,9 +14,15 @@ MAX_ITEMS = 32
 _TURN, _COUNT = "element of the run", "elements of the run"
 """Names of two variables; no name of a source has a blank in it."""
 
+_MOVES = (("BlockLoad", "Load"), ("BlockStore", "Store"))
 _VECTORS = frozenset({"BLOCK_LOAD_VECTORIZE", "BLOCK_STORE_VECTORIZE"})
 """Algorithms that move the run of a thread as vectors, where all of it is there. Source: CUB,
 BlockLoad and BlockStore."""
+
+
+def is_move(kind: Kind, method: str) -> bool:
+    """Whether a method of a type moves the run of every thread of a block."""
+    return (kind.record.rpartition("::")[2], method) in _MOVES
 
 
 def block_move(
@@ -25,8 +31,7 @@ def block_move(
     """`BlockLoad<T, threads, items, algorithm>(room).Load(from, to[, valid[, other]])`: element by
     element under the count that is valid, or the whole run at once; None for what is no such
     move, or of a number of elements that is not known when the kernel is compiled."""
-    if (kind.record.rpartition("::")[2], method) not in (("BlockLoad", "Load"),
-                                                         ("BlockStore", "Store")):  # fmt: skip
+    if not is_move(kind, method):
         return None
     count = kind.arguments[2] if len(kind.arguments) > 2 else None
     given = node.arguments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extractors.cuda import nodes as n
+from extractors.cuda.block_moves import is_move
 from extractors.cuda.operators import OperatorReader
 from extractors.cuda.values import UNKNOWN, Closure, Frame, Kind, Named, Pointing, Slot, Val
 from kb.dialects.cuda import BY_VALUE, CUDA
@@ -119,9 +120,8 @@ class EffectReader(OperatorReader):
 
     def _handed(self, function: n.Expr, index: int, argument: n.Expr, frame: Frame) -> bool:
         """True when a call may write through an argument: by reference, or behind a pointer."""
-        if isinstance(function, n.Field) and isinstance(function.operand, n.Call):
-            if function.name in ("Load", "Store"):  # A move of a block, as CUB's.
-                return (function.name, index) == ("Load", 1)
+        if isinstance(function, n.Field) and self._moves_block(function, frame):
+            return (function.name, index) == ("Load", 1)
         if isinstance(argument, n.Unary) and argument.operator == "&":
             return True
         if not isinstance(argument, n.Name | n.Field | n.Index | n.Cast | n.Binary):
@@ -142,6 +142,13 @@ class EffectReader(OperatorReader):
             kind = bound.kind if isinstance(bound, Slot) else None
             return kind is None or kind.to is None or bool(kind.shape)
         return not isinstance(argument, n.Binary) or self.in_registers(argument.left)
+
+    def _moves_block(self, function: n.Field, frame: Frame) -> bool:
+        """Whether a method of what is made on the spot moves the elements of a block."""
+        made = function.operand.function if isinstance(function.operand, n.Call) else None
+        if not isinstance(made, n.Name):
+            return False
+        return is_move(self.kind(n.CType(made.text, made.arguments), frame), function.name)
 
     def _in_given(self, node: n.Expr, frame: Frame) -> bool:
         """Whether a field is one of a struct that the kernel is given: what is behind a pointer in

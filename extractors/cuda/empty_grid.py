@@ -173,28 +173,29 @@ def _texts(size: n.Expr) -> frozenset[str]:
 
 def _rounded_up(above: n.Expr, below: n.Expr) -> n.Expr | None:
     """What is divided with the rest counted: `a` of `(a + b - 1) / b`."""
-    by = shown(below)
-    whole = n.inside(above)
-    parts = [one for one in whole if isinstance(one, n.Expr)]
-    parts = [one for one in parts if not isinstance(one, n.Binary | n.Cast)]
-    text = shown(above).replace("(", "").replace(")", "")
-    if isinstance(below, n.Constant) and isinstance(below.value, int):
-        less: tuple[str, ...] = (f" + {below.value} - 1", f" + {below.value - 1}")
+    fixed, rest = 0, []
+    for sign, term in _terms(above):
+        if isinstance(term, n.Constant) and isinstance(term.value, int):
+            fixed += sign * term.value
+        else:
+            rest.append((sign, term))
+    whole = below.value if isinstance(below, n.Constant) else 0
+    if not isinstance(below, n.Constant):
+        own = next((one for one in rest if one[0] == 1 and shown(one[1]) == shown(below)), None)
+        rest = [one for one in rest if one is not own] if own is not None else []
+    alone = len(rest) == 1 and rest[0][0] == 1
+    return rest[0][1] if alone and isinstance(whole, int) and fixed == whole - 1 else None
+
+
+def _terms(node: n.Expr, sign: int = 1) -> Iterator[tuple[int, n.Expr]]:
+    """The terms of a sum, each with its sign."""
+    while isinstance(node, n.Cast):
+        node = node.operand
+    if isinstance(node, n.Binary) and node.operator in ("+", "-"):
+        yield from _terms(node.left, sign)
+        yield from _terms(node.right, sign if node.operator == "+" else -sign)
     else:
-        less = (f" + {by} - 1",)
-    for end in less:
-        if text.endswith(end.replace("(", "").replace(")", "")):
-            head = text.removesuffix(end.replace("(", "").replace(")", ""))
-            return next((one for one in parts if shown(one) == head), _left(above, head))
-    return None
-
-
-def _left(node: n.Expr, text: str) -> n.Expr | None:
-    """The part of a sum that has a text of its own."""
-    for one in n.inside(node):
-        if isinstance(one, n.Expr) and shown(one).replace("(", "").replace(")", "") == text:
-            return one
-    return None
+        yield sign, node
 
 
 def _excludes(test: n.Expr) -> bool:

@@ -14,11 +14,10 @@ from extractors.cuda.render import shown
 from extractors.cuda.tensors import address
 from extractors.cuda.through_callers import Callers, encloses, kernel_of
 from extractors.host.passes import HANDED_ON, LEFT, TAKEN
+from kb.dialects.cuda import CUDA
 from kb.evidence import AxisKind, Decision, Lines
+from kb.ops import ATOMICS
 
-_ATOMIC = "atomic"
-"""How the names of functions begin that change an element at once. Source: CUDA C++ Programming
-Guide, 10.14: atomicAdd and others."""
 _NOWHERE = ("?", "none", "nullptr", "NULL", "0")
 
 
@@ -198,12 +197,18 @@ def _left(definition: n.Definition, name: str) -> list[str]:
             if (own := _field(one.value, name, aliases)) and not isinstance(one.value, n.Index):
                 aliases[one.name] = own
         target = one.target if isinstance(one, n.Assign) else None
-        if isinstance(one, n.Call) and shown(one.function).startswith(_ATOMIC) and one.arguments:
+        if isinstance(one, n.Call) and one.arguments and _is_atomic(one):
             target = one.arguments[0]
         if target is not None and (_behind(target) or isinstance(one, n.Call)):
             if own := _field(target, name, aliases):
                 found[own] = None
     return list(found)
+
+
+def _is_atomic(call: n.Call) -> bool:
+    """Whether a function of the language changes an element at once."""
+    row = CUDA.by_path.get(shown(call.function).removeprefix("::"))
+    return row is not None and row.kind in ATOMICS
 
 
 def _field(node: n.Expr, struct: str, aliases: Mapping[str, str]) -> str:

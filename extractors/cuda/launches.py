@@ -76,7 +76,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     methods = frozenset(
         id(m) for many in unit.records.values() for one in many for m in one.methods
     )
-    errors = LaunchErrors(origins, methods)
+    errors = LaunchErrors(origins, found.library, methods)
     texts = Texts(found.text, unit.functions, found.macros)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]

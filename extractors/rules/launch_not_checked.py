@@ -36,7 +36,16 @@ class LaunchNotChecked(Rule):
 
     name = "launch-not-checked"
     dialects = ("cuda",)
-    matches = (Case(_PLAIN, "no error"), Case(_EXTENDED, "no error"))
+    matches = (
+        Case(_PLAIN, "no error"),
+        Case(_EXTENDED, "no error"),
+        Case(vary(_PLAIN, ("  twice", "  int checked_status = n;\n  twice")), "no error"),
+        Case(
+            vary(_PLAIN, ("void run", "static void check(int n) {}\nvoid run"),
+                 ("(x, out, n);\n", "(x, out, n);\n  check(n);\n")),
+            "no error",
+        ),
+    )  # fmt: skip
     near_misses = (
         NearMiss(
             vary(_PLAIN, ("(x, out, n);\n", "(x, out, n);\n  if (cudaGetLastError() != cudaSuccess) throw 1;\n")),
@@ -45,6 +54,15 @@ class LaunchNotChecked(Rule):
         NearMiss(
             vary(_PLAIN, ("(x, out, n);\n", "(x, out, n);\n  C10_CUDA_KERNEL_LAUNCH_CHECK();\n")),
             why="a macro of a library asks for it",
+        ),
+        NearMiss(
+            vary(_PLAIN, ("(x, out, n);\n", "(x, out, n);\n  DONE();\n")),
+            why="a macro that is not shown may ask for it",
+        ),
+        NearMiss(
+            vary(_PLAIN, ("void run", "static void end() { if (cudaGetLastError()) throw 1; }\nvoid run"),
+                 ("(x, out, n);\n", "(x, out, n);\n  end();\n")),
+            why="a function of the file asks for it",
         ),
         NearMiss(
             _PLAIN + """
