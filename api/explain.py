@@ -124,6 +124,8 @@ def _print_decision(row: Mapping[str, Any]) -> None:
     file = f" in {row['file']}" if row["file"] else ""
     say(f"{row['axis']} = {row['value']}{subject}")
     say(f"    {row['kind']}, lines {lines_text(row['lines'])}{file}; seen by {row['pattern']}")
+    for one in row["elsewhere"]:
+        say(f"    calls {one['file']}, lines {lines_text(one['lines'])}")
     if row["rationale"]:
         say(f"    why: {row['rationale']}")
     if row["price"]:

@@ -96,8 +96,18 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         "pattern": decision.pattern,
         "lines": _ranges(decision.lines),
         "file": decision.file,
+        "elsewhere": _elsewhere(decision),
         "subject": decision.subject,
     }
+
+
+def _elsewhere(decision: Decision) -> list[dict[str, Any]]:
+    """Each other file that the lines call into, with its lines."""
+    files = dict.fromkeys(file for file, _ in decision.elsewhere)
+    return [
+        {"file": file, "lines": _ranges(tuple(x for f, x in decision.elsewhere if f == file))}
+        for file in files
+    ]
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from kb.analysis.operations import operation_of
 from kb.analysis.parameters import parameters_of
 from kb.errors import InputError
 from kb.evidence import Decision, Finding
-from kb.ir import Kernel, kernel_ops
+from kb.ir import Kernel, Origin, kernel_ops
 from kb.knowledge import ParameterFact
 from kb.ops import TERMINATORS, OpKind
 from kb.space import Constraint
@@ -44,11 +44,16 @@ class Detection:
 def decisions_of(facts: Facts) -> tuple[Decision, ...]:
     """Every decision that a pattern sees, ordered by axis, lines and value; one for all the places
     at which a pattern sees the same."""
-    places: dict[Decision, set[Lines]] = {}
+    places: dict[Decision, tuple[set[Lines], set[Origin]]] = {}
     for pattern in patterns():
         for seen in pattern.find(facts):
-            places.setdefault(replace(seen, lines=()), set()).update(seen.lines)
-    found = [replace(d, lines=tuple(sorted(lines))) for d, lines in places.items()]
+            lines, led = places.setdefault(replace(seen, lines=(), elsewhere=()), (set(), set()))
+            lines.update(seen.lines)
+            led.update(seen.elsewhere)
+    found = [
+        replace(d, lines=tuple(lines), elsewhere=tuple(sorted(led)))
+        for d, (lines, led) in places.items()
+    ]
     return tuple(
         sorted(found, key=lambda d: (d.axis, d.lines, d.pattern, d.value, d.subject or ""))
     )

@@ -397,4 +397,5 @@ def _same(one: Decision, other: Decision) -> bool:
 
 def _joined(one: Decision, other: Decision) -> Decision:
     lines: tuple[Lines, ...] = tuple(sorted({*one.lines, *other.lines}))
-    return replace(one, lines=lines, subject=one.subject or other.subject)
+    led = tuple(sorted({*one.elsewhere, *other.elsewhere}))
+    return replace(one, lines=lines, subject=one.subject or other.subject, elsewhere=led)

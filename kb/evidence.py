@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kb.ir import Origin, Place
+
 Lines = tuple[int, int]
 """First and last source line, 1-based, inclusive."""
 
@@ -17,8 +19,8 @@ class Shown:
 
     def __post_init__(self) -> None:
         """Put the lines in order."""
-        ordered = tuple(sorted(set(self.lines)))
-        if ordered != self.lines:
+        ordered = tuple(sorted({(first, last) for first, last in self.lines}))
+        if ordered != self.lines or any(type(one) is Place for one in self.lines):
             object.__setattr__(self, "lines", ordered)
 
 
@@ -60,7 +62,7 @@ class AxisNumerics(Shown):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Shown):
     """An axis value that a pattern saw in a kernel, with its lines; `subject` is the operand or
-    loop it speaks of."""
+    loop it speaks of. `elsewhere` are the lines of other files that the lines call."""
 
     axis: str
     value: str
@@ -69,6 +71,14 @@ class Decision(Shown):
     kind: AxisKind = AxisKind.DESIGN
     subject: str | None = None
     file: str | None = None
+    elsewhere: tuple[Origin, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Keep where the lines lead, then put them in order."""
+        led = {one.origin for one in self.lines if isinstance(one, Place)}
+        if led:
+            object.__setattr__(self, "elsewhere", tuple(sorted(led.union(self.elsewhere))))
+        Shown.__post_init__(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,39 @@ Literal = int | float | bool | str | None
 """What a constant or an attribute may hold."""
 
 
+Origin = tuple[str, tuple[int, int]]
+"""A file, and first and last line in it."""
+
+
+class Place(tuple[int, int]):
+    """First and last line of a call, for what a helper of another file does there; `origin` is
+    where that stands. Equal to the bare lines, and to a place of the same origin."""
+
+    origin: Origin
+
+    def __new__(cls, lines: tuple[int, int], origin: Origin) -> Place:
+        """The lines with their origin."""
+        made = super().__new__(cls, lines)
+        made.origin = origin
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        """Equal lines, of one origin when both have one."""
+        same = not isinstance(other, Place) or other.origin == self.origin
+        return same and tuple.__eq__(self, other)
+
+    __hash__ = tuple.__hash__
+
+    def __reduce__(self) -> tuple[type, tuple[tuple[int, ...]]]:
+        """Kept as bare lines: origins are told by decisions."""
+        return (tuple, (tuple(self),))
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """Where an operation was read: 1-based lines, 0-based column, in the file at `path`.
 
+    `origin` is where the text stands when the span is the call of a helper in another file.
     `call` is the line that calls the helper in which it stands, 0 when it stands in the kernel
     itself, or in a helper whose loops are places of their own. `via` are the lines of helpers that
     call further ones, on the way from there.
@@ -39,11 +68,22 @@ class Span:
     path: str = ""
     call: int = 0
     via: tuple[int, ...] = ()
+    origin: Origin | None = field(default=None, compare=False)
 
     @property
     def lines(self) -> tuple[int, int]:
         """First and last line, inclusive."""
-        return (self.line, max(self.line, self.end_line))
+        lines = (self.line, max(self.line, self.end_line))
+        return lines if self.origin is None else Place(lines, self.origin)
+
+    @property
+    def head(self) -> tuple[int, int]:
+        """The first line alone."""
+        lines = (self.line, self.line)
+        if self.origin is None:
+            return lines
+        path, (first, _) = self.origin
+        return Place(lines, (path, (first, first)))
 
     def __str__(self) -> str:
         head = f"{self.path}:" if self.path else ""

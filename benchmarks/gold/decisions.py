@@ -50,24 +50,32 @@ def compare(entry: Entry, known: KernelKnowledge) -> tuple[list[Row], list[Judge
     seen = [d for d in known.decisions if d.file is None]
     bodies = _bodies(known)
     rows = []
-    wanted: dict[str, list[Lines]] = {}
+    wanted: dict[tuple[str, str], list[Lines]] = {}
     for item in entry["decisions"]:
-        lines = ranges(item.get("lines"))
-        same = [d for d in seen if d.axis == item["axis"]]
-        hits = [d for d in same if not lines or overlap(d.lines, lines)]
-        wanted.setdefault(item["axis"], []).extend(lines or [(0, 10**9)])
+        lines, file = ranges(item.get("lines")), str(item.get("file") or "")
+        same = [d for d in known.decisions if d.axis == item["axis"]]
+        places = [[at for where, at in _places(d) if where == file] for d in same]
+        hits = [at for at in places if at and (not lines or overlap(at, lines))]
+        wanted.setdefault((item["axis"], file), []).extend(lines or [(0, 10**9)])
         rows.append(
             Row(
                 package=package, kernel=name, axis=item["axis"], value=str(item["value"])[:90],
-                lines=lines, host=bool(lines) and not overlap(bodies, lines), found=bool(hits),
+                lines=lines, found=bool(hits),
+                host=bool(file) or (bool(lines) and not overlap(bodies, lines)),
             )
         )  # fmt: skip
     judged = []
+    covered = {axis for axis, _ in wanted}
     for d in seen:
-        gold = wanted.get(d.axis, [])
-        met = sum(overlap([one], gold) for one in d.lines)
-        judged.append(Judged(package, name, d, d.axis in wanted, met > 0, met))
+        met = [overlap([at], wanted.get((d.axis, where), [])) for where, at in _places(d)]
+        judged.append(Judged(package, name, d, d.axis in covered, any(met), sum(met)))
     return rows, judged
+
+
+def _places(decision: Decision) -> list[tuple[str, Lines]]:
+    """Lines of a decision with their file; no file for the kernel's own."""
+    own = [(decision.file or "", at) for at in decision.lines]
+    return own + [(file, lines) for file, lines in decision.elsewhere]
 
 
 def _bodies(known: KernelKnowledge) -> list[Lines]:

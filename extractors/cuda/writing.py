@@ -38,12 +38,15 @@ class TypedWriter(RegionWriter):
     def place(self, at: Place) -> Span:
         """The span of a place: its own in the kernel's file, else the innermost call there; in a
         helper, with the line of the kernel that leads there and those of helpers between."""
+        origin = None
         if at.path != self.path:
+            origin = (at.path, (at.line, max(at.line, at.end_line)))
             at = next((s for s in reversed(self.site) if s.path == self.path), at)
         call = self.site[0] if self.site and not self.home[0] <= at.line <= self.home[1] else at
         called = call.line if call.path == at.path and call != at else 0
         between = [s.line for s in self.site[1:] if called and s.path == at.path and s != at]
-        return Span(at.line, at.column, at.end_line, at.path, called, tuple(between))
+        led = origin if at.path == self.path else None
+        return Span(at.line, at.column, at.end_line, at.path, called, tuple(between), led)
 
     def emit(
         self,

@@ -45,7 +45,7 @@ class Node:
     @property
     def head(self) -> Lines:
         """The first line only; for operations that hold regions."""
-        return (self.op.span.line, self.op.span.line)
+        return self.op.span.head
 
     @property
     def lines(self) -> Lines:

@@ -91,7 +91,7 @@ class _Inliner:
         operands = tuple((role, names.get(value, value)) for role, value in op.operands)
         regions = tuple(self.region(region, names, depth, suffix) for region in op.regions)
         results = tuple(self._fresh(value, names, suffix) for value in op.results)
-        span = self.site or self._placed(op.span)
+        span = self._span(op)
         copied = Op(op.kind, operands, op.attributes, results, regions, span)
         known = fold(copied, self.constants)
         if known is not None:
@@ -117,6 +117,14 @@ class _Inliner:
         groups = self.alike.get(condition, ())
         for count in [self.sized[group] for group in groups if group in self.sized]:
             self.sized |= {group: self.sized.get(group, count) for group in groups}
+
+    def _span(self, op: Op) -> Span:
+        """Where an operation is told: at its line, or at the call into another file."""
+        if self.site is None:
+            return self._placed(op.span)
+        if op.span.path == self.home or op.span.line < 1:
+            return self.site
+        return replace(self.site, origin=(op.span.path, op.span.lines))
 
     def _placed(self, span: Span) -> Span:
         """The span of an operation, with the line that calls the helper in which it stands."""
@@ -156,7 +164,7 @@ class _Inliner:
             number = self._fresh(body.arguments[0], inner, mark)
             self.constants[number.name] = place
             known = (("value", place),)
-            span = self.site or op.span
+            span = self._span(op) if self.site is not None else op.span
             found.append(Op(OpKind.CONST, attributes=known, results=(number,), span=span))
             inner.update(zip((a.name for a in body.arguments[1:]), carried, strict=False))
             found += self._ops_of(body.ops[:-1], inner, depth, mark)

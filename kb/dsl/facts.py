@@ -15,7 +15,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 def decision(source: Source, fact: Fact) -> Decision:
-    """`decision "axis" "value"; pattern "name"; lines 1-2`."""
+    """`decision "axis" "value"; pattern "name"; lines 1-2; elsewhere "file" 3-4`."""
     axis, value = _strings(source, fact, 'decision "axis" "value"')
     words = Words(source, fact.attributes, fact.place)
     found = Decision(
@@ -26,6 +26,7 @@ def decision(source: Source, fact: Fact) -> Decision:
         lines=words.lines(),
         subject=words.text("subject"),
         file=words.text("file"),
+        elsewhere=words.elsewhere(),
     )
     words.finish()
     return found

@@ -220,6 +220,22 @@ class Words:
             raise self._wrong("lines", "ranges, `first-last`")
         return ranges
 
+    def elsewhere(self) -> tuple[tuple[str, Lines], ...]:
+        """The files after `elsewhere`, each with its ranges behind it."""
+        attribute = self._take("elsewhere")
+        found: list[tuple[str, Lines]] = []
+        files: list[str] = []
+        for argument in attribute.arguments if attribute else ():
+            if isinstance(argument, str):
+                files.append(argument)
+            elif isinstance(argument, tuple) and files:
+                found.append((files[-1], argument))
+            else:
+                raise self._wrong("elsewhere", 'files with ranges, `"file" first-last`')
+        if {file for file, _ in found} != set(files) or (attribute and not files):
+            raise self._wrong("elsewhere", 'files with ranges, `"file" first-last`')
+        return tuple(found)
+
     def finish(self) -> None:
         """Refuse what nobody asked for."""
         for word in self.given:

@@ -230,8 +230,17 @@ def _decision(decision: Decision) -> Fact:
         lines=_some(decision.lines),
         subject=_one(decision.subject),
         file=_one(decision.file),
+        elsewhere=_elsewhere(decision),
     )
     return Fact("decision", (decision.axis, decision.value), attributes)
+
+
+def _elsewhere(decision: Decision) -> tuple[Scalar | Lines, ...] | None:
+    """Each file with its lines behind it; None when there are none."""
+    found: list[Scalar | Lines] = []
+    for file, rows in groupby(decision.elsewhere, key=lambda row: row[0]):
+        found += [file, *(lines for _, lines in rows)]
+    return tuple(found) or None
 
 
 def _finding(finding: Finding) -> Fact:

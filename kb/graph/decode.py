@@ -91,6 +91,7 @@ def decision_of(reading: Reading, node: str) -> Decision:
         kind=AxisKind(reading.text(node, "tl:axisKind")),
         subject=reading.optional(node, "tl:subject"),
         file=reading.optional(node, "tl:file"),
+        elsewhere=reading.elsewhere(node),
     )
 
 

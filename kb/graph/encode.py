@@ -137,6 +137,8 @@ def decision_facts(facts: Facts, node: str, decision: Decision) -> None:
     facts.maybe(node, "tl:subject", decision.subject)
     facts.maybe(node, "tl:file", decision.file)
     facts.lines(node, decision.lines, decision.file)
+    for file, lines in decision.elsewhere:
+        facts.lines(node, [lines], file, "tl:evidenceElsewhere")
 
 
 def tuning_facts(facts: Facts, tuning: Tuning) -> None:

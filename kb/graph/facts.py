@@ -111,12 +111,18 @@ class Facts:
         self.add(child, "tl:position", position)
         return child
 
-    def lines(self, subject: str, lines: Iterable[Lines], file: str | None = None) -> None:
+    def lines(
+        self,
+        subject: str,
+        lines: Iterable[Lines],
+        file: str | None = None,
+        link: str = "tl:evidence",
+    ) -> None:
         """Source spans as evidence: facts that the same lines show share their span."""
         within = "" if file is None else f"/{names.segment(file)}"
         for first, last in lines:
             span = f"/span{within}/{first}-{last}"
-            self.add(subject, "tl:evidence", Rel(span))
+            self.add(subject, link, Rel(span))
             if span not in self._spans:
                 self._spans.add(span)
                 self.add(span, "rdf:type", NamedNode(names.term("tl:SourceSpan")))
@@ -274,6 +280,12 @@ class Reading:
         return tuple(
             sorted((self.integer(n, "tl:startLine"), self.integer(n, "tl:endLine")) for n in nodes)
         )
+
+    def elsewhere(self, subject: str) -> tuple[tuple[str, Lines], ...]:
+        """Spans of other files, in the order of files and lines."""
+        nodes = [node.value for node in self.all(subject, "tl:evidenceElsewhere")]
+        spans = [(n, self.integer(n, "tl:startLine"), self.integer(n, "tl:endLine")) for n in nodes]
+        return tuple(sorted((self.text(n, "tl:file"), (first, last)) for n, first, last in spans))
 
     def settings(self, subject: str, link: str) -> tuple[tuple[str, Scalar], ...]:
         """Names with their values, in order."""

@@ -25,11 +25,11 @@ PREFIXES = "".join(
     if line.startswith("@prefix")
 )
 NODE_SHAPES = 49
-PROPERTY_SHAPES = 275
+PROPERTY_SHAPES = 276
 COUNTS = {
     "minCount": 164,
     "maxCount": 153,
-    "class": 88,
+    "class": 89,
     "datatype": 131,
     "in": 20,
     "pattern": 12,
@@ -225,6 +225,12 @@ def decision(**change: str) -> str:
     return DECISION.format(**{**GOOD, **change})
 
 
+ELSEWHERE = (
+    f"{decision()} x:d tl:evidenceElsewhere x:o ."
+    ' x:o a {} ; tl:startLine 7 ; tl:endLine 8 ; tl:file "h.cuh" .'
+)
+
+
 def axis(extra: str, kinds: str = "tl:DesignAxis") -> str:
     return (
         f'x:a a {kinds} ; rdfs:label "a" ; skos:definition "d" ; dcterms:source "s" ;'
@@ -276,6 +282,16 @@ CASES = [
         decision(first="5"), {("SourceSpanShape", "tl:startLine")}, id="span ends before it starts"
     ),
     pytest.param(decision(first="0"), {("SourceSpanShape", "tl:startLine")}, id="line zero"),
+    pytest.param(ELSEWHERE.format("tl:SourceSpan"), set(), id="evidence in another file"),
+    pytest.param(
+        ELSEWHERE.format("tl:SourceFile"),
+        {
+            ("DecisionShape", "tl:evidenceElsewhere"),
+            ("SourceFileShape", "tl:path"),
+            ("SourceFileShape", "tl:sha256"),
+        },
+        id="evidence elsewhere that is no span",
+    ),
     pytest.param(axis('tl:axisKind "design"'), set(), id="axis of one kind"),
     pytest.param(
         axis('tl:axisKind "design"', "tl:DesignAxis , tl:TuningAxis"),

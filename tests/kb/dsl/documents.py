@@ -117,6 +117,7 @@ DECISION = st.builds(
     kind=st.sampled_from(AxisKind),
     subject=OPTIONAL,
     file=OPTIONAL,
+    elsewhere=st.lists(st.tuples(TEXT, LINES), max_size=3).map(lambda x: tuple(sorted(set(x)))),
 )
 FINDING = st.builds(
     Finding,
