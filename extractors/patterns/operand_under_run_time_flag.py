@@ -1,0 +1,116 @@
+"""Arrays that are read only where a flag given to the launch says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.operand_under_flag import one_side
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_GIVEN = (
+    POINTER
+    + """
+@triton.jit
+def plus(x, bias, out, n, shift, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n)
+    if shift:
+        v += tl.load(bias + at, mask=at < n)
+    tl.store(out + at, v, mask=at < n)
+"""
+)
+_TILE = (
+    TILE
+    + """
+@ct.kernel
+def plus(x, bias, out, shift, T: Int):
+    i = ct.bid(0)
+    v = ct.load(x, index=(i,), shape=(T,))
+    if shift:
+        v = v + ct.load(bias, index=(i,), shape=(T,))
+    ct.store(out, index=(i,), tile=v)
+"""
+)
+_THREADS = """__global__ void plus(const float* x, const float* bias, float* out, int n, bool shift) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    float v = x[at];
+    if (shift) v += bias[at];
+    out[at] = v;
+}
+"""
+_READ = "operand read under a runtime flag"
+
+
+class OperandUnderRunTimeFlag(Pattern):
+    """Every access of an array is a load under a branch on a scalar parameter alone, on the same
+    side."""
+
+    name = "operand-read-under-a-run-time-flag"
+    axis = "optional_inputs"
+    source = "CUDA C++ Programming Guide, branches that all threads of a grid take alike"
+    matches = (
+        Case(_GIVEN, _READ),
+        Case(vary(_GIVEN, ("if shift:", "if not shift:")), _READ),
+        Case(_TILE, _READ),
+        Case(_THREADS, _READ),
+        Case(_THREADS.replace("if (shift) v += bias[at]", "v += shift ? bias[at] : 0.f"), _READ),
+        Case(_THREADS.replace("bool shift", "int shift"), _READ),
+    )
+    near_misses = (
+        NearMiss(vary(_GIVEN, ("shift, T", "T"), ("T: tl", "shift: tl.constexpr, T: tl")),
+                 why="chosen when it is compiled"),
+        NearMiss(vary(_GIVEN, ("if shift:", "if n > 4:")), why="a size decides, no flag"),
+        NearMiss(vary(_GIVEN, ("load(bias", "load(x")), why="the array is read anyway"),
+        NearMiss(
+            vary(_GIVEN, ("    tl.store", "    else:\n        v += tl.load(bias)\n    tl.store")),
+            why="read on both sides",
+        ),
+        NearMiss(vary(_TILE, ("shift, T", "T"), ("T: Int", "shift: Bool, T: Int")),
+                 why="chosen when it is compiled"),
+        NearMiss(vary(_TILE, ("ct.load(bias,", "ct.load(x,")), why="the array is read anyway"),
+        NearMiss(_THREADS.replace("if (shift)", "if (at > 4)"), why="threads differ"),
+        NearMiss(_THREADS.replace("if (shift)", "if (n > 4)"), why="a size decides, no flag"),
+        NearMiss(
+            _THREADS.replace("v += bias[at]", "bias[at] = v").replace("const float* b", "float* b"),
+            why="threads store it: a side output",
+        ),
+    )  # fmt: skip
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        flags = {
+            node: flag
+            for node in facts.graph.of(OpKind.IF, OpKind.IF_EXPRESSION)
+            if (flag := _flag(facts, node.op.inputs[0])) is not None
+        }
+        arrays: dict[str, list[Access]] = {}
+        for access in facts.accesses if flags else ():
+            if access.array is not None:
+                arrays.setdefault(access.array, []).append(access)
+        found: dict[str, list[Where]] = {}
+        for array, accesses in arrays.items():
+            if any(access.is_store for access in accesses):
+                continue
+            shared = one_side(facts, [access.node for access in accesses], {*flags})
+            asked = {flag for node, flag in flags.items() if node.op.inputs[0] in shared}
+            heads = [node.head for node, flag in flags.items() if flag in asked]
+            if heads:
+                found[array] = [*facts.declared(*asked), *heads, *accesses]
+        if found:
+            where = [place for places in found.values() for place in places]
+            yield self.decide(facts, _READ, where, ", ".join(sorted(found)))
+
+
+def _flag(facts: Facts, condition: str) -> str | None:
+    """The parameter that a condition asks for, and nothing else: whether it holds, or not."""
+    made = facts.graph.producer(condition)
+    while made is not None and made.op.kind in (OpKind.NOT, OpKind.CAST) and made.op.inputs:
+        condition = made.op.inputs[0]
+        made = facts.graph.producer(condition)
+    given = made is None and condition in facts.kernel.entry.parameter_names
+    return condition if given and condition not in facts.constexprs else None
