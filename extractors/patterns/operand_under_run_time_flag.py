@@ -36,7 +36,8 @@ def plus(x, bias, out, shift, T: Int):
     ct.store(out, index=(i,), tile=v)
 """
 )
-_THREADS = """__global__ void plus(const float* x, const float* bias, float* out, int n, bool shift) {
+_THREADS = """__global__ void plus(const float* x, const float* bias, float* out, int n,
+                                bool shift) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= n) return;
     float v = x[at];

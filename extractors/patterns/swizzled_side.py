@@ -34,6 +34,12 @@ _THREADS = """__global__ void quantise(const float* x, signed char* out, float* 
     for (int i = 0; i < 16; ++i) out[(row * n + col) * 16 + i] = x[(row * n + col) * 16 + i] / top;
 }
 """
+_BITS = _THREADS.replace(
+    """(row / 128) * (n / 4) * 512 + (col / 4) * 512 + (row % 32) * 16
+        + ((row % 128) / 32) * 4 + col % 4""",
+    "(((row >> 7) * (n >> 2) + (col >> 2)) << 9) | ((row & 31) << 4)"
+    " | (((row >> 5) & 3) << 2) | (col & 3)",
+)
 _ROWS = (
     POINTER
     + """
@@ -73,6 +79,7 @@ class SwizzledSide(Pattern):
     source = "NVIDIA, cuBLAS documentation, 1D block scaling factors layout"
     matches = (
         Case(_THREADS, "swizzled in tiles"),
+        Case(_BITS, "swizzled in tiles"),
         Case(_ROWS, "swizzled in tiles"),
         Case(_TILE, "swizzled in tiles"),
     )
@@ -90,6 +97,7 @@ class SwizzledSide(Pattern):
             .replace("(col / 4) * 512", "col").replace(" + col % 4", ""),
             why="rows of tiles, one after the other",
         ),
+        NearMiss(_BITS.replace("<< 4) |", "<< 1) |"), why="bits that stand in both are no sum"),
         NearMiss(ROW_NORM, why="tiles are stored in views"),
         NearMiss(ADD_POINTER, why="there is one output"),
     )  # fmt: skip

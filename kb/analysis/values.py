@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kb.analysis import symbolic as s
-from kb.analysis.bits import masked
+from kb.analysis.bits import masked, together
 from kb.analysis.fold import fold
 from kb.analysis.graph import Graph, Node, is_view
 from kb.analysis.lanes import relane
@@ -373,6 +373,7 @@ class Values:
 _ARITHMETIC: dict[str, Callable[[Expr, Expr], Expr | None]] = {
     OpKind.ADD: s.add, OpKind.SUB: s.sub, OpKind.MUL: s.mul, OpKind.FLOOR_DIV: s.floor_div,
     OpKind.CEIL_DIV: s.ceil_div, OpKind.MOD: s.mod, OpKind.ADVANCE: s.add, OpKind.BIT_AND: masked,
+    OpKind.BIT_OR: together,
 }  # fmt: skip
 _SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
     OpKind.ATTRIBUTE: Values._field, OpKind.BLOCK_ID: Values._block,
