@@ -74,6 +74,18 @@ HALVES_VECTORS = """__global__ void gate(const float4* x, float4* out, int h) {
     }
 }
 """
+HALVES_WORDS = """__global__ void gate(const __half* x, __half* out, int h) {
+    const unsigned* words = reinterpret_cast<const unsigned*>(x);
+    unsigned* to = reinterpret_cast<unsigned*>(out);
+    int wide = h / 8;
+    for (int i = threadIdx.x; i < wide; i += blockDim.x) {
+        uint4 u = *reinterpret_cast<const uint4*>(&words[(blockIdx.x * (h / 4) + i) * 4]);
+        uint4 v = *reinterpret_cast<const uint4*>(&words[(blockIdx.x * (h / 4) + wide + i) * 4]);
+        *reinterpret_cast<uint4*>(&to[(blockIdx.x * wide + i) * 4]) =
+            make_uint4(u.x * v.x, u.y * v.y, u.z * v.z, u.w * v.w);
+    }
+}
+"""
 SECTIONS = vary(
     TWO_TILES,
     (

@@ -15,6 +15,7 @@ from extractors.patterns.cases_halves import (
     HALVES_THREADS,
     HALVES_TILE,
     HALVES_VECTORS,
+    HALVES_WORDS,
     ROTATED,
     SECTIONS,
     SLICES,
@@ -46,6 +47,7 @@ class FusedHalves(Pattern):
         Case(TWO_TILES, "halves as two tiles of an axis"),
         Case(SECTIONS, "sections as tiles of an axis"),
         Case(HALVES_VECTORS, "one [.., 2H] tensor with +H column offset"),
+        Case(HALVES_WORDS, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
         Case(
@@ -92,6 +94,10 @@ class FusedHalves(Pattern):
                 HALVES, ("at + H,", "at + T,"), ("u * tl.sigmoid(u) * v", "u * tl.sum(v, axis=0)")
             ),
             why="a row in two pieces that meet in a sum alone",
+        ),
+        NearMiss(
+            HALVES_WORDS.replace("+ wide + i) * 4", "+ i) * 4 + wide * 3"),
+            why="parts of words: no half begins there",
         ),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
@@ -246,19 +252,29 @@ class FusedHalves(Pattern):
         return len(bounds & {a.value for a in factors}) == 1
 
     def _extent(self, facts: Facts, difference: Expr) -> bool:
-        """One parameter, or the half of one; or the whole vectors of one."""
+        """One parameter, or the half of one; or the whole vectors of one, in elements or words."""
         atom = difference.atom
         if atom is None and len(difference.terms) == 1:
             factors, number = difference.terms[0]
             return any(
                 a.kind is AtomKind.FLOOR_DIV
                 and a.args[0].atom is not None
-                and a.args[1] == Expr(((tuple(f for f in factors if f != a), number),))
+                and (
+                    a.args[1] == Expr(((tuple(f for f in factors if f != a), number),))
+                    or _words(a, factors, number)
+                )
                 for a in factors
             )
         if atom is not None and atom.kind is AtomKind.FLOOR_DIV and atom.args[1].constant == 2:
             atom = atom.args[0].atom
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+
+
+def _words(atom: Atom, factors: tuple[Atom, ...], number: int) -> bool:
+    """Whether vectors of a constant length, and nothing else, are counted in words that divide
+    it."""
+    length = atom.args[1].constant
+    return factors == (atom,) and length is not None and number > 1 and length % number == 0
 
 
 def _own_pieces(facts: Facts, first: Access, second: Access) -> bool:
