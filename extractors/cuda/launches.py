@@ -15,6 +15,7 @@ from extractors.cuda.block_size import one_block, warps_of_blocks, whole_blocks,
 from extractors.cuda.capability import by_capability, by_compilation
 from extractors.cuda.checks import checked, stated
 from extractors.cuda.chosen import by_the_host
+from extractors.cuda.compiled_in import compiled_in
 from extractors.cuda.contracts import (
     block_limits,
     divisors,
@@ -131,7 +132,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             empty_grids=empty, hollow=hollows,
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
-                 *given, *promises(definition, found.library),
+                 *given, *compiled_in(definition, mine), *promises(definition, found.library),
                  *handed_on(mine, walker.found, handings))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
