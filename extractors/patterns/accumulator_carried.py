@@ -384,12 +384,21 @@ def _deferred(facts: Facts, state: Carried) -> bool:
 
 
 def _where(facts: Facts, states: list[Carried]) -> list[Node | None]:
-    first = [facts.graph.producer(begun(facts, c.init)) for c in states]
+    first = [_first(facts, begun(facts, c.init)) for c in states]
     last = [facts.graph.producer(c.next) for c in states]
     return first + [
         n if n is None or not n.op.regions else _inner(facts, n, c)
         for n, c in zip(last, states, strict=True)
     ]
+
+
+def _first(facts: Facts, value: str) -> Node | None:
+    """What makes the first value, in the branch that makes it."""
+    made = facts.graph.producer(value)
+    while made is not None and made.op.kind == OpKind.IF:
+        inner = [facts.graph.producer(v) for v in facts.graph.feeds(made.result)]
+        made = next((n for n in inner if n is not None and n.op.kind != OpKind.UNDEF), None)
+    return made
 
 
 def _inner(facts: Facts, node: Node, state: Carried) -> Node | None:

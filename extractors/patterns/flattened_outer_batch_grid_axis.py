@@ -111,4 +111,6 @@ def _outer(facts: Facts, atom: Atom, factors: tuple[Atom, ...], part: Atom) -> b
     if atom != part and not inner:
         return False
     extents = {str(facts.values.expr(n.op.operand("size"))) for n in facts.graph.of(OpKind.ARANGE)}
+    if not extents:
+        extents = {extent for a in facts.accesses for extent in facts.types.shape(a.value)}
     return not any(other.text in extents for other in factors)

@@ -220,8 +220,9 @@ class IndirectAccess(Pattern):
         own = [e for e in access.index if any(a.value == node.result for a in e.atoms())]
         if own and all(only_bounds(e, node.result) for e in own):
             return ""
+        single = not set(facts.types.shape(access.value)) - {"1"}
         if len(access.index) > 1 and any(_is_loaded(e) for e in own):
-            return _PAGE
+            return _ELEMENT if single and access.mode is Mode.ELEMENT else _PAGE
         if any(_of_tiles(e, node.result) for e in own):
             return _PAGE
         steps = [s for e in own for s in _steps(e, node.result)]
@@ -229,8 +230,7 @@ class IndirectAccess(Pattern):
             return ""
         if not steps and access.mode is Mode.POINTER and _paged(own, node.result):
             return _ROW
-        alone = not set(facts.types.shape(access.value)) - {"1"}
-        if access.mode is Mode.ELEMENT and alone and steps and all(s.constant == 1 for s in steps):
+        if access.mode is Mode.ELEMENT and single and steps and all(s.constant == 1 for s in steps):
             return _ELEMENT
         if access.mode is not Mode.POINTER or access.array in self._tables(facts):
             return _OFFSET

@@ -23,12 +23,14 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.stages import partials_joined, second_stage, tree_steps
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import ParameterKind, walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
 _APART = "two loops, each over arrays of its own"
+_SPLIT = "split loops"
 _VECTORS = {1: "one loop", 2: "two loops", 3: "three loops"}
 
 _COUNTED = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV})
@@ -170,6 +172,7 @@ class LoopStructure(Pattern):
             if persistent(loop, facts.values)
             or (
                 loop in facts.item_loops
+                and not _around(facts, loop)
                 and not facts.contractions
                 and not loop.of(Role.RUNNING_MAXIMUM)
             )
@@ -185,7 +188,10 @@ class LoopStructure(Pattern):
         ]
         inner = self._passes(facts, inner)
         inner = [loop for loop in inner if not self._fills(facts, loop)] or inner
+        inner = [loop for loop in inner if not _picks(facts, loop)] or inner
         heads: list[Where] = [loop.node for loop in inner]
+        if not facts.of_threads and any(_around(facts, loop) for loop in inner):
+            heads += [x.node for x in facts.rolled_loops if {*x.node.loops} & {*heads}]
         if facts.of_threads:
             bounds = [facts.graph.producer(loop.high) for loop in inner]
             heads += [n for n in bounds if n is not None and n.op.kind in _COUNTED]
@@ -194,6 +200,7 @@ class LoopStructure(Pattern):
             way = _one_way(inner)
             value = _NUMBERS.get(len(way), "several loops")
             value = _APART if _apart(facts, way) else value
+            value = _SPLIT if _goes_on(facts, way) else value
             beside = [n for n in reduced if all(n.excludes(loop.node) for loop in inner)]
             if beside and not outer:
                 value = f"{value}, or no loop (resident)"
@@ -283,6 +290,46 @@ def _loops_elsewhere(facts: Facts) -> bool:
         return True
     arrays = {p.name for p in graph.function.parameters if p.kind is ParameterKind.ARRAY}
     return any(graph.core(v) in arrays for n in graph.of(OpKind.OPAQUE) for v in n.op.inputs)
+
+
+def _around(facts: Facts, loop: Loop) -> bool:
+    """True for a loop around others over one item of the block, which is walked a second time with
+    the sum that the first walk leaves: channels of a group, each a row of chunks."""
+    if facts.of_threads or loop.high is None or persistent(loop, facts.values):
+        return False
+    count = facts.values.expr(loop.high)
+    if not facts.values.compile_time(count) or not _inner(facts, loop):
+        return False
+    again = [x for x in facts.rolled_loops if x.high and facts.values.expr(x.high) == count]
+    first = {c.argument for x in again for c in x.carried}
+    handed = any(c.init in first for x in again for y in _inner(facts, x) for c in y.carried)
+    return handed and len(again) > 1
+
+
+def _inner(facts: Facts, loop: Loop) -> list[Loop]:
+    """The loops that a loop runs in every round."""
+    return [x for x in facts.rolled_loops if x.node.loop is loop.node]
+
+
+def _picks(facts: Facts, loop: Loop) -> bool:
+    """True for a loop that reads single numbers only, one of them where another says."""
+    inside = [a for a in facts.loads if a.node.inside(loop.node)]
+    return (
+        not facts.of_threads
+        and not any(facts.types.shape(a.value) for a in inside)
+        and any(i.has(AtomKind.LOADED) for a in inside for i in a.index)
+    )
+
+
+def _goes_on(facts: Facts, loops: list[Loop]) -> bool:
+    """True for two loops with products over the same arrays of which one begins where the other
+    ends."""
+    if len(loops) != 2 or not facts.contractions:
+        return False
+    ends = [[v and facts.values.expr(v) for v in (x.low, x.high)] for x in loops]
+    read = [{a.array for a in facts.loads if a.node.inside(x.node)} for x in loops]
+    joined = any(one[1] and one[1] == other[0] for one, other in (ends, ends[::-1]))
+    return joined and read[0] == read[1]
 
 
 def _apart(facts: Facts, loops: list[Loop]) -> bool:

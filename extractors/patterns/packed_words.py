@@ -191,7 +191,19 @@ class PackedWords(Pattern):
         found += [*self._fields(facts), *self._gathered(facts)]
         found += packed(facts)
         if found:
+            found += self._placing(facts, found)
             yield self.decide(facts, "several numbers packed in one word", found)
+
+    def _placing(self, facts: Facts, shifts: list[Node]) -> list[Node]:
+        """The remainder that says how far a word is shifted, and the quotient of the same position
+        by the same number: the place of the word."""
+        if facts.of_threads:
+            return []
+        by = [n.op.inputs[1] for n in shifts if n.op.kind == OpKind.SHIFT_RIGHT]
+        above = [n for v in by for n in facts.graph.upstream(v) if n.op.kind == OpKind.MOD]
+        places = {facts.graph.through(n.op.inputs[0], VIEWS) for n in above}
+        words = facts.graph.of(OpKind.FLOOR_DIV) if places else []
+        return [*above, *(n for n in words if facts.graph.through(n.op.inputs[0], VIEWS) in places)]
 
     def _gathered(self, facts: Facts) -> list[Node]:
         """Loaded numbers of a thread, each shifted up as far as a loop has counted and joined to

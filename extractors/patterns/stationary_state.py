@@ -23,6 +23,14 @@ _SAVED = vary(
         "        ct.store(out, index=(m, k), tile=ct.astype(acc, b.dtype))\n        x = ct.load(a",
     ),
 )
+_PLACED = vary(
+    PRODUCT,
+    (
+        "        x = ct.load(a, index=(m, k), shape=(TM, TK), padding_mode=ct.PaddingMode.ZERO)\n",
+        "        if TM > 64:\n            x = ct.load(a, index=(m, k), shape=(TM, TK))\n"
+        "        if TM <= 64:\n            x = ct.load(a, index=(m, k), shape=(TM, TK))\n",
+    ),
+)
 _TURNED = (
     POINTER
     + """
@@ -57,6 +65,7 @@ class StationaryState(Pattern):
         NearMiss(ROW_NORM_CHUNKS, why="partial sums of one row"),
         NearMiss(NORM_BACKWARD, why="partial sums that are read after the loop"),
         NearMiss(ATTENTION, why="sums that are rescaled, not read"),
+        NearMiss(_PLACED, why="a tile that one of two branches loads in every round"),
         NearMiss(PRODUCT, why="an accumulator that is read after the loop"),
     )
 
@@ -69,7 +78,7 @@ class StationaryState(Pattern):
             found += [facts.graph.producer(state.init), *made, *read, *loads]
         for loop in facts.loops if facts.contractions and not facts.of_threads else ():
             for state in loop.carried:
-                if len(facts.types.shape(state.argument)) > 1:
+                if len(facts.types.shape(state.argument)) > 1 and _begun(facts, state):
                     found += self._chunks(facts, loop, state)
         if found:
             yield self.decide(facts, "state kept, steps streamed", found)
@@ -91,6 +100,12 @@ class StationaryState(Pattern):
                     read.append(access)
         loads = [a for a in facts.feeding(state.next) if a.loop is loop.node] if read else []
         return [facts.graph.producer(state.init), *read, *loads] if loads else []
+
+
+def _begun(facts: Facts, state: Carried) -> bool:
+    """Whether a state is there before the loop: no tile that branches of every round load."""
+    made = facts.graph.producer(state.init)
+    return made is None or made.op.kind != OpKind.UNDEF
 
 
 def _of_branch(node: Node, loop: Loop) -> bool:

@@ -20,6 +20,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 CHUNKS = (
     TILE
@@ -78,7 +79,7 @@ class StepLoads(Pattern):
         scored = {p.loop for p in facts.score_products}
         for place in places - scored:
             loop = facts.loop(place)
-            if place is not None and (loop is None or not _keeps(facts, loop)):
+            if place is not None and (loop is None or not (_keeps(facts, loop) or _chained(facts, loop))):
                 continue
             if place is None and facts.loops:
                 continue
@@ -104,13 +105,28 @@ def _waits(facts: Facts, access: Access, node: Node) -> bool:
     return any(facts.graph.rests_on(value, node) for value in access.node.op.inputs)
 
 
+def _chained(facts: Facts, loop: Loop) -> bool:
+    """True for a loop in which one product is an operand of another one."""
+    inside = [n for n in facts.contractions if n.loop is loop.node]
+    return any(
+        one is not other and facts.graph.rests_on(value, one)
+        for one in inside
+        for other in inside
+        for role, value in other.op.operands
+        if role != "acc"
+    )
+
+
 def _keeps(facts: Facts, loop: Loop) -> bool:
     """True for a loop that stores in every round, or that computes products or sums with the tile
     that the round before left."""
     if any(a.node.inside(loop.node) for a in facts.stores):
         return True
     tiles = [
-        c for c in loop.carried if c.role is not Role.COUNTER and facts.types.shape(c.argument)
+        c
+        for c in loop.carried
+        if c.role is not Role.COUNTER and facts.types.shape(c.argument)
+        if facts.graph.kind_of(c.init) != OpKind.UNDEF
     ]
     taken = [
         value

@@ -51,4 +51,5 @@ class StrideSetShared(Pattern):
         shared = shared_strides(facts) if not facts.of_threads else set()
         if len(shared) > 1:
             where: list[Where] = [*facts.declared(*shared)]
+            where += [a for a in facts.accesses if len(a.strides & shared) > 1]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(shared)))
