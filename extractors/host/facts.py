@@ -116,13 +116,7 @@ class Material:
         value = self.origins.argument(call, name, names.index(name), self.row(launch))
         if value is None:
             return ()
-        given = [
-            line
-            for place in self.origins.statements(value)
-            if isinstance(place, ast.Assign)
-            for line in self.origins.worked_out(place.value)
-        ]
-        return tuple(sorted({*self.origins.of(value), *given}))
+        return tuple(self._rule(value))
 
     def row(self, launch: LaunchRecord) -> RowHint:
         """What tells the row of arguments of a launch from those of others."""
@@ -165,10 +159,19 @@ class Material:
         call = self.origins.call_at(launch.lines) if self.origins else None
         if call is None or self.origins is None:
             return ()
-        named = [key for key in call.keywords if key.arg == name]
-        return tuple(
-            line for key in named for line in (lines_of(key.value), *self.origins.of(key.value))
-        )
+        spread = self.origins.spread(call, self.row(launch))
+        named = [key.value for key in call.keywords if key.arg == name]
+        named += [value for key, value, _ in spread if key == name]
+        made = [line for value in named for line in self._rule(value)]
+        return tuple(dict.fromkeys((*map(lines_of, named), *made)))
+
+    def _rule(self, value: ast.expr) -> list[Lines]:
+        """Lines that a value was made by, and those of functions that work it out."""
+        if self.origins is None:
+            return []
+        made = [one for one in self.origins.statements(value) if isinstance(one, ast.Assign)]
+        given = {line for one in made for line in self.origins.worked_out(one.value)}
+        return sorted({*self.origins.of(value), *given})
 
     def names(self, launch: LaunchRecord | None) -> Names:
         """Names as this kernel calls them."""

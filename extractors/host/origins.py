@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from extractors.host.entries import entry
+from extractors.host.gathered import gathered
 from extractors.host.tree import (
     Function,
     applies,
@@ -205,6 +206,7 @@ class Origins:
         elif isinstance(value, ast.Subscript):
             yield from self._tables(value.value, hint, depth)
         elif isinstance(value, ast.Name) and depth:
+            yield from gathered(self._owner.get(value), value.id, self._calls, hint.kernel)
             for made in self._sources(value, hint):
                 yield from self._tables(made, hint, depth - 1)
         for item in given:

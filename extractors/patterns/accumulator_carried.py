@@ -21,14 +21,14 @@ from extractors.patterns.cases_rows_pointer import LEAST, RECURRENT, TURN_POINTE
 from extractors.patterns.cases_rows_threads import TURN_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.carried_sums import accumulating
+from kb.analysis.counted_up import counts_up
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import begun
-from kb.analysis.loops import Carried, Loop, Role, takes_least, updates
+from kb.analysis.loops import Carried, Loop, Role, takes_least
 from kb.analysis.replaced_rows import multiplied, row_replaced
 from kb.analysis.stages import second_stage
 from kb.evidence import Decision
-from kb.ir import TypeKind
 from kb.ops import OpKind
 
 _COUNTED = """__global__ void count(const float* x, int* out, int n) {
@@ -252,7 +252,7 @@ class AccumulatorCarried(Pattern):
             c
             for c in _states(facts, loop)
             if not _elements(facts, loop, c)
-            and not _counts(facts, loop, c)
+            and not counts_up(facts, loop, c)
             and (c.next not in combined or any(a.node.inside(loop.node) for a in facts.loads))
         ]
 
@@ -273,31 +273,6 @@ def _elements(facts: Facts, loop: Loop, state: Carried) -> bool:
         return False
     held = next((r.type for r in loop.node.op.results if r.name == state.result), None)
     return held is not None and bool(held.shape)
-
-
-def _counts(facts: Facts, loop: Loop, state: Carried) -> bool:
-    """True for what a thread counts up by a number, or moves on by a stride."""
-    if not facts.of_threads or state.role is not Role.SUM:
-        return False
-    kind = next((r.type for r in loop.node.op.results if r.name == state.result), None)
-    if kind is not None and kind.kind is TypeKind.POINTER:
-        return True
-    steps = updates(facts.graph, state.argument, state.next)
-    added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)]
-    return bool(added) and all(any(_given(facts, loop, v) for v in n.op.inputs[:2]) for n in added)
-
-
-def _given(facts: Facts, loop: Loop, value: str) -> bool:
-    """True for a whole number, what the launch gives, or what is computed before a loop."""
-    if isinstance(facts.values.literal(value), int):
-        return True
-    made = facts.graph.producer(facts.graph.core(value))
-    while made is not None and made.op.kind == OpKind.ATTRIBUTE:
-        field = facts.graph.core(made.op.inputs[0])
-        made = facts.graph.producer(field)
-        if made is None:  # of the launch, or of a struct that a loop further out hands on
-            return field not in {a.name for r in loop.node.op.regions for a in r.arguments}
-    return made is not None and not made.inside(loop.node)
 
 
 def _states(facts: Facts, loop: Loop) -> list[Carried]:

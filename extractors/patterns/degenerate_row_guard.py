@@ -13,6 +13,8 @@ from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
+from extractors.patterns.cases_walks import EMPTY_PART, LOSS
+from kb.analysis.empty_rows import nothing_stored, whole_row
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
@@ -70,6 +72,7 @@ _FINITE = "finite m init"
 _ZERO = "maximum begins at 0"
 _NONE = "none (NaN)"
 _ONE = "l init = 1"
+_SKIPPED = "nothing stored for an empty range"
 _EMPTIED = "constant for an empty row"
 _LEAST = -3.5e38
 """Below every 32-bit float that is no infinity."""
@@ -162,7 +165,7 @@ class DegenerateRowGuard(Pattern):
         Case(FLASH_POINTER, "none (NaN)"),
         Case(_ONLINE_THREADS, "none (NaN)"),
         Case(_ONLINE_THREADS.replace("-INFINITY", "-1e30f"), _FINITE),
-        Case(_SKIPPED_THREADS, "asked for by its maximum"),
+        Case(EMPTY_PART, _SKIPPED),
         Case(FLASH_THREADS, "none (NaN)"),
         Case(_CLAMPED_THREADS, "maximum kept finite"),
         Case(_EMPTY, _EMPTIED),
@@ -191,6 +194,7 @@ class DegenerateRowGuard(Pattern):
         NearMiss(_PARTS, why="the first loop may be left out", value="none (NaN)"),
         NearMiss(SOFTMAX_TWICE_POINTER, why="a row always has its own elements"),
         NearMiss(PRODUCT, why="no running maximum"),
+        NearMiss(LOSS, why="a row always has its own elements"),
         NearMiss(SOFTMAX, why="a row always has its own elements"),
         NearMiss(SOFTMAX_POINTER, why="a row always has its own elements"),
         NearMiss(PRODUCT_POINTER, why="no running maximum"),
@@ -211,7 +215,11 @@ class DegenerateRowGuard(Pattern):
             if given or (value == _NONE and asked):
                 continue
             open_rows = facts.of_threads and value == _NONE and not _asks_infinity(facts)
-            weighed = facts.contractions or (len(sums) > 1 and not facts.of_threads)
+            several = len(sums) > 1 and not facts.of_threads and not whole_row(facts, loop)
+            weighed = facts.contractions or several
+            if value == _NONE and (skipped := nothing_stored(facts, loop)):
+                yield self.decide(facts, _SKIPPED, skipped)
+                continue
             if weighed or value in (_FINITE, _ZERO) or open_rows:
                 yield self.decide(facts, value, where)
         if asked:

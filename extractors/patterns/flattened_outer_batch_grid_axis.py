@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT
-from extractors.patterns.cases_pointer import FLASH_POINTER, PRODUCT_PERSISTENT_POINTER
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, vary
+from extractors.patterns.cases_pointer import (
+    FLASH_POINTER,
+    PRODUCT_DESCRIPTOR,
+    PRODUCT_PERSISTENT_POINTER,
+)
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_PERSISTENT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
+
+_GROUPED = (
+    ("    m = tl.program_id(0)\n    n = tl.program_id(1)\n",
+     "    t = tl.program_id(0)\n    wide = 8 * tl.cdiv(N, TN)\n    first = t // wide * 8\n"
+     "    high = tl.minimum(tl.cdiv(M, TM) - first, 8)\n    own = t % wide\n"
+     "    m = first + own % high\n    n = own // high\n"),
+)  # fmt: skip
 
 
 class FlattenedOuterBatchGridAxis(Pattern):
@@ -30,6 +41,10 @@ class FlattenedOuterBatchGridAxis(Pattern):
         NearMiss(
             PRODUCT_PERSISTENT,
             why="quotients of a grouped order locate tiles, they are no outer axes",
+        ),
+        NearMiss(
+            vary(PRODUCT_DESCRIPTOR, *_GROUPED),
+            why="quotient and remainder of a grouped order begin tiles of descriptors",
         ),
         NearMiss(PRODUCT, why="both block ids are used as they are"),
         NearMiss(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, POINTER, vary
+from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
@@ -104,6 +104,16 @@ def label(x, names, out, s):
     tl.store(out + own, tl.load(x + own * s + tl.load(names + own)))
 """
 )
+_LABEL_TILE = (
+    TILE
+    + """
+@ct.kernel
+def label(x, names, out):
+    own = ct.bid(0)
+    name = ct.load(names, own, shape=())
+    ct.scatter(out, own, ct.gather(x, (own, name), check_bounds=False))
+"""
+)
 _ROWS_THREADS = """__global__ void segment(const float* x, const int* starts, float* out, int n) {
     int at = starts[blockIdx.y] + blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = x[at];
@@ -139,6 +149,7 @@ class IndirectAccess(Pattern):
         Case(_STATE, _ROW),
         Case(_SLOT, _ROW),
         Case(_LABEL, _ELEMENT),
+        Case(_LABEL_TILE, _ELEMENT),
         Case(_ROWS_THREADS, _OFFSET),
         Case(_BEGUN, _OFFSET),
     )

@@ -46,7 +46,7 @@ from kb.analysis.lane_products import score_sums
 from kb.analysis.last_part import last_is_shorter
 from kb.analysis.loops import Loop, Role, limits, persistent
 from kb.analysis.own_places import apart_from, own_places
-from kb.analysis.own_walks import walked_tiles
+from kb.analysis.own_walks import rounds_counted, walked_tiles
 from kb.analysis.specialise import branches
 from kb.analysis.splits import fixed_length, over_own_row, pieces
 from kb.analysis.symbolic import AtomKind, Expr
@@ -177,7 +177,8 @@ class LoopBoundsClipped(Pattern):
                 rests += [*ends, *high, loop.node.head]
             elif loop in split and low:
                 if not fixed_length(facts, loop):
-                    yield self.decide(facts, "clipped to valid range", (*low, *high, loop.node))
+                    low += [*high, *rounds_counted(facts, loop)]
+                    yield self.decide(facts, "clipped to valid range", (*low, loop.node))
             elif low or high:
                 value = _LOWER if _falls(facts, loop) else _value(low, high)
                 same = clipped.setdefault((value, loop.node.lines), [])
@@ -187,9 +188,10 @@ class LoopBoundsClipped(Pattern):
             elif bounds := _looked_up(facts, first, last):
                 ends = [n for v in (first, last) for n in _beside(facts, v)]
                 value = "upper bound clipped (causal)" if ends else "clipped to valid range"
-                yield self.decide(facts, value, (*bounds, *ends, loop.node.head))
+                bounds += [*ends, *rounds_counted(facts, loop)]
+                yield self.decide(facts, value, (*bounds, loop.node.head))
             elif self._innermost(facts, loop) and masked_keys(facts, loop):
-                around = walked_tiles(facts, loop)
+                around = [*walked_tiles(facts, loop), *rounds_counted(facts, loop)]
                 yield self.decide(facts, "full extent + mask", (loop.node, *around))
         if rests:
             yield self.decide(facts, "clipped to valid range", rests)
@@ -309,13 +311,8 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
 def _moved(facts: Facts, loop: Loop) -> list[Node]:
     """The maxima that move the begin of a block's piece, where positions are counted from it."""
     step = facts.values.expr(loop.induction).atom
-    places = [
-        index
-        for a in facts.loads
-        if a.node.inside(loop.node)
-        for index in a.index
-        if step is not None and step in set(index.top())
-    ]
+    inside = [a for a in facts.loads if a.node.inside(loop.node)] if step is not None else []
+    places = [index for a in inside for index in a.index if step in set(index.top())]
     begins = {a for index in places for a in index.atoms() if a.kind is AtomKind.MAXIMUM}
     if loop.low is not None:
         begins |= {a for a in facts.values.expr(loop.low).atoms() if a.kind is AtomKind.MAXIMUM}

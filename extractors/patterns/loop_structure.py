@@ -17,6 +17,7 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
+from extractors.patterns.cases_walks import GROUP, LINEAR, LINEAR_APART
 from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from extractors.patterns.static_unrolling import OFFSETS
 from kb.analysis.facts import Facts
@@ -122,6 +123,8 @@ class LoopStructure(Pattern):
         Case(ROW_NORM_CHUNKS, "two loops (two-pass)"),
         Case(SOFTMAX_CHUNKS, "three loops"),
         Case(TWO_PRODUCTS, _APART),
+        Case(GROUP, "two loops (two-pass)"),
+        Case(LINEAR, _SPLIT),
         Case(_EITHER, "one loop"),
         Case(_FILLED, "one loop"),
         Case(NORM_PERSISTENT, "persistent outer loop"),
@@ -149,6 +152,8 @@ class LoopStructure(Pattern):
         NearMiss(_FILLED, why="the first loop reads nothing", value="two loops (two-pass)"),
         NearMiss(NORM_PERSISTENT, why="a loop over rows", value="no loop"),
         NearMiss(ROW_NORM_CHUNKS, why="both loops read the row", value=_APART),
+        NearMiss(GROUP, why="channels of one group, no items", value="persistent outer loop"),
+        NearMiss(LINEAR_APART, why="the second loop begins anew", value=_SPLIT),
         NearMiss(TWO_PRODUCTS, why="no row is read twice", value="two loops (two-pass)"),
         NearMiss(PRODUCT_POINTER, why="a loop over the contracted axis", value="no loop"),
         NearMiss(

@@ -226,7 +226,14 @@ class RecomputeFromStatistics(Pattern):
             return
         pairs = differentiated(facts)
         taken = [node for pair in pairs for node in (*_summed(facts, pair[0]), *pair)]
-        again = [*normalised(facts), *taken] or coefficients(facts)
+        made = normalised(facts)
+        statistics = [
+            a.node
+            for n in made
+            for a in facts.feeding(n.result)
+            if width(facts, a.value) < width(facts, n.result)
+        ]
+        again = [*statistics, *made, *taken] or coefficients(facts)
         if again:
             yield self.decide(facts, "recompute activation", again)
         elif targets(facts) and (kept := divided(facts)):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, TILE, vary
+from extractors.patterns.cases_pointer import TWO_PRODUCTS
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_pointer import (
     DELTA,
@@ -13,6 +14,7 @@ from extractors.patterns.cases_rows_pointer import (
     ROW_NORM_CHUNKS_POINTER,
     STEPS,
 )
+from extractors.patterns.cases_walks import LINEAR
 from extractors.patterns.weight_load_order import several
 from kb.analysis.accesses import Access
 from kb.analysis.carried_sums import leads
@@ -56,12 +58,14 @@ class StepLoads(Pattern):
         Case(_CHOSEN, "operands after the reduction"),
         Case(DELTA, "independent of the reduction"),
         Case(NORM_BACKWARD_POINTER, "independent of the reduction"),
+        Case(LINEAR, "independent of the product"),
     )
     near_misses = (
         NearMiss(
             vary(STEPS, ("tl.load(q + i * W + lanes)", "1.0"), ("tl.load(v + i * W", "(lanes + i * W")),  # noqa: E501
             why="one array",
         ),
+        NearMiss(TWO_PRODUCTS, why="no product takes in another one"),
         NearMiss(PRODUCT, why="operands of a sum of products stream by"),
         NearMiss(ATTENTION, why="scores of an attention: told there"),
         NearMiss(ATTENTION_POINTER, why="scores of an attention: told there"),
@@ -79,7 +83,9 @@ class StepLoads(Pattern):
         scored = {p.loop for p in facts.score_products}
         for place in places - scored:
             loop = facts.loop(place)
-            if place is not None and (loop is None or not (_keeps(facts, loop) or _chained(facts, loop))):
+            if place is not None and (
+                loop is None or not (_keeps(facts, loop) or _chained(facts, loop))
+            ):
                 continue
             if place is None and facts.loops:
                 continue

@@ -138,6 +138,8 @@ _KEPT_REGISTERS = vary(
 )  # fmt: skip
 _MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT)
 
+_PER_ROUND = "load once per round of the outer loop"
+
 
 class WeightHoisted(Pattern):
     """A load outside a loop over work items, or over parts of one that go their own ways, feeds
@@ -241,11 +243,14 @@ class WeightHoisted(Pattern):
             again = {a.array for a in facts.loads if a.node.inside(loop.node)}
             before = [a for a in before if a.array is None or a.array not in again]
             kept = self._held(facts, before, inside)
-            where = [n for a in kept for n in (a.node, *self._casts(facts, a))]
-            where += [n for a in kept for n in prepared(facts, a, loop)]
-            if where and where not in told:
-                told.append(where)
-                yield self.decide(facts, "load once per CTA", where)
+            inner = [a for a in kept if a.loop is not None and not facts.of_threads]
+            for value, loads in ((_PER_ROUND, inner), ("load once per CTA", kept)):
+                own = [a for a in loads if loads is inner or a not in inner]
+                where = [n for a in own for n in (a.node, *self._casts(facts, a))]
+                where += [n for a in own for n in prepared(facts, a, loop)]
+                if where and where not in told:
+                    told.append(where)
+                    yield self.decide(facts, value, where)
             reloaded = [
                 a
                 for a in facts.loads

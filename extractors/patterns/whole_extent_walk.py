@@ -17,6 +17,7 @@ from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, falling, limits, persistent
+from kb.analysis.own_walks import rounds_counted
 from kb.analysis.rounds import checked_in, goes_along
 from kb.analysis.splits import pieces
 from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul
@@ -126,7 +127,7 @@ def walked(facts: Facts) -> dict[str, list[Where]]:
             continue
         else:
             value = MASKED if checks else "full extent"
-        found.setdefault(value, []).extend((loop.node, *checks))
+        found.setdefault(value, []).extend((loop.node, *rounds_counted(facts, loop), *checks))
     return found
 
 

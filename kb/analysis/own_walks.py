@@ -6,13 +6,17 @@ from collections.abc import Iterable
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import masks
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.dtypes import is_float
 from kb.ops import OpKind
 
+_ENDS = {
+    OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.SELECT,
+}  # fmt: skip
+_ON_THE_WAY = COPIES | _ENDS | {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.IF_EXPRESSION}
 _COUNTS = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.DIV})
 
 
@@ -43,6 +47,16 @@ def walked_tiles(facts: Facts, loop: Loop) -> list[Node]:
         if facts.of_threads and one.induction and loop.node.inside(one.node)
         if facts.values.expr(one.induction).atom in named
     ]
+
+
+def rounds_counted(facts: Facts, loop: Loop) -> list[Node]:
+    """Where the end of a loop is worked out before it: the least of two ends, a division by the
+    tile, a choice. Not of threads, whose loops say it in their head."""
+    if loop.high is None or facts.of_threads:
+        return []
+    above = facts.graph.upstream(loop.high, lambda n: n.op.kind not in _ON_THE_WAY)
+    made = [n for n in above if n.op.kind in _ENDS and n.loop is loop.node.loop]
+    return [n for n in made if not facts.values.expr(n.result).has(AtomKind.LANE)]
 
 
 def mapped_items(facts: Facts) -> list[Node]:
