@@ -129,9 +129,10 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     rest = [_relied(d, relied) for d in rest]
     if any(d.axis == GRADIENT for d in rest):
         program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]
-    program = [_summed_later(d, rest) for d in program]
-    program = [d for one in program for d in _beside(one, rest, detection.facts)]
-    rest = [d for d in rest if d.axis != GRADIENT or not any(p.axis == GRADIENT for p in program)]
+    summed = (_summed_later(d, rest) for d in program)
+    program = [d for one in summed for d in _beside(one, rest, detection.facts)]
+    shown = {line for p in program if p.axis == GRADIENT for line in p.lines}
+    rest = [d for d in rest if d.axis != GRADIENT or not shown & {*d.lines}]
     found: list[Decision] = []
     launched = detection.facts.of_threads and any(d.axis == WARPS for d in rest)
     for decision in program:
@@ -149,8 +150,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         found.append(decision)
     if any(d.axis == SPLIT and d.value != SERIAL for d in (*found, *rest, *stages)):
         found = [d for d in found if d.axis != SPLIT or d.value != SERIAL]
-    found = [*_with_launches(found, cuts, CUT)]
-    found = [*_with_launches(found, stages, SPLIT)]
+    found = [*_with_launches([*_with_launches(found, cuts, CUT)], stages, SPLIT)]
     rest = [*_optional(rest, detection)]
     return merged_decisions([*_given_or_not(found, rest), *_chosen(_one(rules))])
 

@@ -44,8 +44,13 @@ def _ways(material: Material, given: ast.expr) -> list[ast.expr]:
         given = given.args[0] if given.args else given
     if isinstance(given, ast.Name) and material.origins is not None:
         made, passed = material.origins.sources(given)
-        return made or passed
-    return [given]
+        return [side for one in made or passed for side in _sides(one)]
+    return _sides(given)
+
+
+def _sides(value: ast.expr) -> list[ast.expr]:
+    """Both sides of a choice; else the value itself."""
+    return [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
 
 
 def _inverse(material: Material, value: ast.expr) -> bool:

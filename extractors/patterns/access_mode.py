@@ -138,4 +138,12 @@ def _address(facts: Facts, access: Access) -> list[Node]:
     promises = facts.graph.roots(pointer, *kinds)
     carried = facts.graph.feeds(pointer) if pointer in facts.graph.arguments else (pointer,)
     made = (facts.graph.producer(value) for value in carried)
-    return promises + [n for n in made if n is not None and n.op.kind == OpKind.ADD]
+    moves = [n for n in made if n is not None and n.op.kind == OpKind.ADD]
+    return [*promises, *moves, *(n for m in moves for n in _offsets(facts, m))]
+
+
+def _offsets(facts: Facts, move: Node) -> list[Node]:
+    """Where rows and columns come together in what an addition moves a pointer by."""
+    made = (facts.graph.producer(value) for value in move.op.inputs[:2])
+    sums = [n for n in made if n is not None and n.op.kind == OpKind.ADD and not facts.of_threads]
+    return [n for n in sums if len(facts.types.shape(n.result)) > 1]

@@ -235,7 +235,9 @@ class AccumulatorCarried(Pattern):
             inner = [o for o in grown if grown[o] and o.node.inside(loop.node)]
             if inner:
                 # What loops inside add up is told there; what does not rest on it is the loop's.
-                states = [c for c in states if _apart(facts, loop, c, inner)]
+                states = [
+                    c for c in states if _apart(facts, loop, c, inner) or _kept(facts, c, inner)
+                ]
             if states:
                 found.setdefault(_value(facts, loop, states), []).extend(_where(facts, states))
         for loop in facts.rolled_loops:
@@ -264,6 +266,14 @@ def _apart(facts: Facts, loop: Loop, state: Carried, inner: list[Loop]) -> bool:
     filled = first is not None and first.op.kind not in (OpKind.UNDEF, OpKind.LOAD)
     held = facts.of_threads and filled and kind is not None and bool(kind.shape)
     return held and not any(facts.graph.rests_on(state.next, o.node) for o in inner)
+
+
+def _kept(facts: Facts, state: Carried, inner: list[Loop]) -> bool:
+    """Whether no loop inside goes on with a tile that a loop adds to by itself."""
+    if facts.of_threads or not facts.types.shape(state.argument):
+        return False
+    handed = {v for o in inner for c in o.carried for v in _handed(facts, c.init)}
+    return state.argument not in handed
 
 
 def _elements(facts: Facts, loop: Loop, state: Carried) -> bool:

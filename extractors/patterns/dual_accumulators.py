@@ -16,12 +16,14 @@ from extractors.patterns.cases import (
     TILE,
     vary,
 )
+from extractors.patterns.cases_pointer import TWO_PRODUCTS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Role
+from kb.analysis.summed_products import summed_products
 from kb.evidence import Decision
 
 _TWIN = vary(
@@ -101,6 +103,27 @@ def both(m, k, w, u, v, T: tl.constexpr):
 """
 )
 
+_HALVES = (
+    POINTER
+    + """
+@triton.jit
+def back(a, b, out, N, W: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr):
+    rows = tl.program_id(0) * TM + tl.arange(0, TM)
+    lane = tl.arange(0, W)
+    one = tl.zeros((TM, W), dtype=tl.float32)
+    two = tl.zeros((TM, W), dtype=tl.float32)
+    for j in range(0, N, TN):
+        cols = j + tl.arange(0, TN)
+        x = tl.load(a + rows[:, None] * 2 * N + cols[None, :])
+        y = tl.load(b + cols[:, None] * W + lane[None, :])
+        one = tl.dot(x, y, one)
+        z = tl.load(a + (rows[:, None] * 2 * N + N + cols[None, :]))
+        w = tl.load(b + (N + j + tl.arange(0, TN))[:, None] * W + lane[None, :])
+        two = tl.dot(z, w, two)
+    tl.store(out + rows[:, None] * W + lane[None, :], one + two)
+"""
+)
+
 
 class DualAccumulators(Pattern):
     """Two carried products whose left (or right) operand is the same load; or a carried matrix that
@@ -117,9 +140,14 @@ class DualAccumulators(Pattern):
         Case(_APART, "two GEMMs"),
         Case(_STATE, "one loop, two MMAs"),
         Case(_STATE_TILE, "one loop, two MMAs"),
+        Case(TWO_PRODUCTS, "two products, one sum"),
+        Case(_HALVES, "two products, one sum"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="one product"),
+        NearMiss(
+            vary(_HALVES, ("N + N + cols", "N + TN + cols"), ("(N + j", "(TN + j")), why="one sum"
+        ),
         NearMiss(vary(_APART, ("dot(a, y)", "dot(y, a)")), why="one on the left, one on the right"),
         NearMiss(vary(_APART, ("store(v + at", "store(u + at")), why="one array takes both"),
         NearMiss(ATTENTION, why="the second product takes the first one's result"),
@@ -158,6 +186,8 @@ class DualAccumulators(Pattern):
                     return
         if twins := self._twins(facts):
             yield self.decide(facts, "two GEMMs", twins)
+        elif added := summed_products(facts):
+            yield self.decide(facts, "two products, one sum", added)
 
     def _twins(self, facts: Facts) -> list[Node | Access]:
         """Products with one loaded operand in common of which each goes into an array of its own,

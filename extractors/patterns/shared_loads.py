@@ -18,6 +18,7 @@ from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
 from kb.analysis.lane_products import outer_products, products_summed
+from kb.analysis.made_once import made_once
 from kb.analysis.symbolic import ZERO, AtomKind, add, of, sub
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
@@ -122,6 +123,19 @@ _LOADED_TWICE = vary(
      "    d = tl.load(sin + row * T + at)\n    e = tl.load"),
 )  # fmt: skip
 
+_BOTH_WAYS = (
+    POINTER
+    + """
+@triton.jit
+def both(x, out, to, rate, M, N, T: tl.constexpr):
+    row = (tl.program_id(0) * T + tl.arange(0, T))[:, None]
+    col = (tl.program_id(1) * T + tl.arange(0, T))[None, :]
+    v = tl.load(x + row * N + col) * rate
+    tl.store(out + row * N + col, v)
+    tl.store(to + col * M + row, v)
+"""
+)
+
 
 class SharedLoads(Pattern):
     """A tile is an operand of several products, or of one and of what is stored or summed beside
@@ -139,6 +153,7 @@ class SharedLoads(Pattern):
         Case(_SUMMED, _BESIDE),
         Case(_SPREAD, _STORED),
         Case(_PARTS, _STORED),
+        Case(_BOTH_WAYS, _STORED),
         Case(_TURNED, _PARTNER),
         Case(GEMV, _BROADCAST),
         Case(GEMV_TILE, _BROADCAST),
@@ -171,6 +186,7 @@ class SharedLoads(Pattern):
         NearMiss(_TURNED_THREADS.replace("own[at] +", "at +"), why="every element is loaded once"),
         NearMiss(DELTA, why="every row has its partner"),
         NearMiss(vary(GEMV, ("tl.load(x + cols)", "cols * 1.0")), why="nothing is loaded for it"),
+        NearMiss(vary(_BOTH_WAYS, ("to + col", "out + col")), why="one array", value=_STORED),
         NearMiss(_LOADED_TWICE, why="each array has loads of its own", value=_ALIKE),
         NearMiss(
             vary(ROTATED_TILE, ("tile=e * c - f * d", "tile=e"), ("tile=f * c + e * d", "tile=f")),
@@ -341,6 +357,7 @@ def _stored(facts: Facts) -> Iterable[Access]:
         apart = any(one.node.excludes(two.node) for one in stores for two in stores)
         if len({s.array for s in stores}) > 1 and not apart and not facts.of_threads:
             yield from (load, *stores)
+    yield from made_once(facts)
     for store in facts.stores:
         for load in facts.held_loads(store.value) if store.node.loops else ():
             around, deep = load.node.loops, len(load.node.loops)

@@ -13,6 +13,7 @@ from extractors.patterns.side_index import of_many, shared
 from extractors.patterns.side_output import SideOutput, width
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.loops import Role
 from kb.analysis.rebuilt import backward
 from kb.analysis.row_chunks import of_rounds
 from kb.evidence import Decision
@@ -100,11 +101,22 @@ class SummaryBeside(Pattern):
     def _summary(self, facts: Facts, store: Access) -> bool:
         """A number that was reduced, and is not read again in other rounds."""
         kinds = (*REDUCTIONS, *((OpKind.MAXIMUM,) if facts.of_threads else ()))
-        if facts.graph.roots(store.value, *CONTRACTIONS):
+        if facts.graph.roots(store.value, *CONTRACTIONS) and not _of_products(facts, store):
             return False
         again = [a for a in facts.loads if a.array == store.array]
         apart = of_rounds(facts, store) and any(a.loop is not store.loop for a in again)
         return not apart and bool(facts.graph.roots(store.value, *kinds))
+
+
+def _of_products(facts: Facts, store: Access) -> bool:
+    """Whether a loop adds up, row by row, what a product gives, beside another product of it."""
+    sums = {c.result: c for loop in facts.loops for c in loop.carried if c.role is Role.SUM}
+    carried = sums.get(facts.graph.core(store.value) or "")
+    way = facts.graph.upstream(carried.next) if carried is not None else ()
+    rows = [n for n in way if n.op.kind == OpKind.REDUCE_SUM]
+    scores = [p for n in rows for p in facts.contractions if facts.graph.rests_on(n.result, p)]
+    taken = [v for p in facts.contractions for v in p.op.inputs[:2]]
+    return any(facts.graph.rests_on(v, p) for p in scores for v in taken)
 
 
 def _narrower(facts: Facts, stores: list[Access]) -> list[Access]:

@@ -237,7 +237,8 @@ class TransposedOperand(Pattern):
             loads = [a for a in facts.feeding(store.value) if len(facts.types.shape(a.value)) > 1]
             swapped = bool(loads) and not facts.of_threads and _swapped(facts, store)
             if swapped and not any(_swapped(facts, a) for a in loads):
-                found.setdefault((_PLACED, store.array), []).extend((*loads, store))
+                made = joined(facts, store)
+                found.setdefault((_PLACED, store.array), []).extend((*loads, *made, store))
             turn = facts.turned(store.value)
             loads = facts.held_loads(store.value)
             if turn is not None and loads:

@@ -14,9 +14,9 @@ from kb.dtypes import is_float
 from kb.ops import OpKind
 
 _ENDS = {
-    OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.SELECT,
+    OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.SELECT, OpKind.MUL,
 }  # fmt: skip
-_ON_THE_WAY = COPIES | _ENDS | {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.IF_EXPRESSION}
+_ON_THE_WAY = COPIES | _ENDS | {OpKind.ADD, OpKind.SUB, OpKind.IF_EXPRESSION}
 _COUNTS = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.DIV})
 
 
@@ -51,7 +51,7 @@ def walked_tiles(facts: Facts, loop: Loop) -> list[Node]:
 
 def rounds_counted(facts: Facts, loop: Loop) -> list[Node]:
     """Where the end of a loop is worked out before it: the least of two ends, a division by the
-    tile, a choice. Not of threads, whose loops say it in their head."""
+    tile, a product, a choice. Not of threads, whose loops say it in their head."""
     if loop.high is None or facts.of_threads:
         return []
     above = facts.graph.upstream(loop.high, lambda n: n.op.kind not in _ON_THE_WAY)
