@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.symbolic import sub
@@ -53,7 +54,7 @@ def _apart(facts: Facts, one: Node, other: Node) -> bool:
     """Whether two products have no load in common, and other arrays or places that more than a
     tile lies between."""
     for role in ("lhs", "rhs"):
-        first, second = (facts.feeding(n.op.operand(role)) for n in (one, other))
+        first, second = (_tiles(facts, n.op.operand(role)) for n in (one, other))
         if not first or not second or {*first} & {*second}:
             return False
         if {a.array for a in first} == {a.array for a in second}:
@@ -67,3 +68,8 @@ def _far(facts: Facts, first: tuple[object, ...], second: tuple[object, ...]) ->
     between = [sub(a, b) for a, b in zip(first, second, strict=False)]
     names = {atom.value for e in between if e is not None for atom in e.atoms()}
     return bool(names - facts.tile_extents)
+
+
+def _tiles(facts: Facts, value: str | None) -> list[Access]:
+    """The loads of tiles that an operand is made of."""
+    return [a for a in facts.feeding(value) if facts.types.shape(a.value)] if value else []
