@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from extractors.host.derived import rule_lines
+from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
 from extractors.host.passes import SHARED
+from extractors.host.values import Func
+from extractors.syntax.nodes import each
 from kb.analysis.facts import Facts
-from kb.evidence import Decision
+from kb.evidence import Decision, Lines
 from kb.ops import OpKind
 
 FLAGGED = frozenset({"tail_handling"})
@@ -42,15 +47,30 @@ def with_branches(decisions: Iterable[Decision], facts: Facts) -> Iterator[Decis
 
 def with_rules(decisions: Iterable[Decision], material: Material | None) -> Iterator[Decision]:
     """Choices between ways of a kernel by its flags, with the lines where the host works the flags
-    out."""
+    out; of operands that may be missing, with the attached rule that says whether they are."""
     for decision in decisions:
-        names = (decision.subject or "").split(", ") if decision.pattern in CHOOSING else []
-        if material is not None and decision.file is None:
+        names = (decision.subject or "").split(", ")
+        if material is None or decision.file is not None:
+            yield decision
+        elif decision.pattern in CHOOSING:
             made = {
                 line for site in material.sites() for n in names for line in material.made(site, n)
             }
-            decision = replace(decision, lines=tuple(sorted({*decision.lines, *made})))
-        yield decision
+            yield replace(decision, lines=tuple(sorted({*decision.lines, *made})))
+        elif decision.axis == "optional_inputs":
+            ruled = {line for site in material.sites() for line in _ruled(material, site, names)}
+            yield replace(decision, lines=tuple(sorted({*decision.lines, *ruled})))
+        else:
+            yield decision
+
+
+def _ruled(material: Material, site: LaunchRecord, operands: list[str]) -> Iterator[Lines]:
+    """Lines of the attached rules that ask for operands."""
+    named = {part for one in operands for part in one.split(" by ")}
+    for flag, rule in site.kernel.heuristics:
+        asked = each(rule.node, ast.Constant) if isinstance(rule, Func) else ()
+        if named & {str(one.value) for one in asked}:
+            yield from rule_lines(material, site, flag)
 
 
 def _asked(facts: Facts, condition: str) -> set[str]:
