@@ -131,8 +131,8 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]
     summed = (_summed_later(d, rest) for d in program)
     program = [d for one in summed for d in _beside(one, rest, detection.facts)]
-    shown = {line for p in program if p.axis == GRADIENT for line in p.lines}
-    rest = [d for d in rest if d.axis != GRADIENT or not shown & {*d.lines}]
+    told = {line for p in program if p.axis == GRADIENT for line in p.lines}
+    rest = [d for d in rest if d.axis != GRADIENT or not told & {*d.lines}]
     found: list[Decision] = []
     launched = detection.facts.of_threads and any(d.axis == WARPS for d in rest)
     for decision in program:

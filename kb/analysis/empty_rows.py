@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, Node
+from kb.analysis.graph import CASTS, COPIES, Lines, Node
 from kb.analysis.lane_products import score_sums
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import AtomKind
@@ -21,7 +21,7 @@ def whole_row(facts: Facts, loop: Loop) -> bool:
     return any(facts.feeding(n.result) for n in taken) and not score_sums(facts)
 
 
-def nothing_stored(facts: Facts, loop: Loop) -> list[Node]:
+def nothing_stored(facts: Facts, loop: Loop) -> list[Node | Lines]:
     """What asks whether a loop has any round, and the branch or loop on it that all stores are
     in."""
     if loop.high is None or facts.of_threads:

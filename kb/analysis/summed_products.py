@@ -7,7 +7,7 @@ from itertools import combinations
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.symbolic import sub
+from kb.analysis.symbolic import Expr, sub
 from kb.ops import CONTRACTIONS, OpKind
 
 MAX_TERMS = 64
@@ -63,10 +63,10 @@ def _apart(facts: Facts, one: Node, other: Node) -> bool:
     return True
 
 
-def _far(facts: Facts, first: tuple[object, ...], second: tuple[object, ...]) -> bool:
+def _far(facts: Facts, first: tuple[Expr, ...], second: tuple[Expr, ...]) -> bool:
     """Whether an extent that is no tile's lies between two places."""
     between = [sub(a, b) for a, b in zip(first, second, strict=False)]
-    names = {atom.value for e in between if e is not None for atom in e.atoms()}
+    names = {atom.value for e in between for atom in e.atoms()}
     return bool(names - facts.tile_extents)
 
 
