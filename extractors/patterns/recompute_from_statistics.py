@@ -227,13 +227,7 @@ class RecomputeFromStatistics(Pattern):
         pairs = differentiated(facts)
         taken = [node for pair in pairs for node in (*_summed(facts, pair[0]), *pair)]
         made = normalised(facts)
-        statistics = [
-            a.node
-            for n in made
-            for a in facts.feeding(n.result)
-            if width(facts, a.value) < width(facts, n.result)
-        ]
-        again = [*statistics, *made, *taken] or coefficients(facts)
+        again = [*_statistics(facts, made), *made, *taken] or coefficients(facts)
         if again:
             yield self.decide(facts, "recompute activation", again)
         elif targets(facts) and (kept := divided(facts)):
@@ -321,6 +315,16 @@ class RecomputeFromStatistics(Pattern):
             sides = [facts.graph.kind_of(facts.graph.core(v)) for v in node.op.inputs[:2]]
             return node if OpKind.SQRT in sides or OpKind.REDUCE_SUM in sides else None
         return node if node.op.kind in _ROOTS else None
+
+
+def _statistics(facts: Facts, made: list[Node]) -> list[Node]:
+    """The loads of what tiles are normalised with: fewer numbers than they have."""
+    return [
+        a.node
+        for n in made
+        for a in facts.feeding(n.result)
+        if width(facts, a.value) < width(facts, n.result)
+    ]
 
 
 def _summed(facts: Facts, activation: Node) -> list[Node]:

@@ -17,6 +17,7 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
 from extractors.patterns.cases_rows_threads import NORM_PERSISTENT_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.cases_walks import GROUP
 from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -171,6 +172,7 @@ class WeightHoisted(Pattern):
         Case(COLUMNS, "reload per item"),
         Case(COLUMN_TILES, "reload per item"),
         Case(vary(COLUMNS, ("load(w + at)", "load(w)")), "reload per item"),
+        Case(GROUP, _PER_ROUND),
     )
     near_misses = (
         NearMiss(
@@ -240,9 +242,7 @@ class WeightHoisted(Pattern):
             ]
             if items and facts.of_threads:
                 before += [*staged(facts, loop), *in_registers(facts, loop)]
-            again = {a.array for a in facts.loads if a.node.inside(loop.node)}
-            before = [a for a in before if a.array is None or a.array not in again]
-            kept = self._held(facts, before, inside)
+            kept = self._held(facts, _not_again(facts, before, loop), inside)
             inner = [a for a in kept if a.loop is not None and not facts.of_threads]
             for value, loads in ((_PER_ROUND, inner), ("load once per CTA", kept)):
                 own = [a for a in loads if loads is inner or a not in inner]
@@ -359,6 +359,12 @@ class WeightHoisted(Pattern):
         step = facts.values.expr(loop.induction).atom
         moved = {facts.values.expr(c.argument).atom for c in loop.carried} | {step}
         return not any(a in moved for e in access.index for a in e.atoms())
+
+
+def _not_again(facts: Facts, before: list[Access], loop: Loop) -> list[Access]:
+    """Loads before a loop of arrays that it does not load from."""
+    again = {a.array for a in facts.loads if a.node.inside(loop.node)}
+    return [a for a in before if a.array is None or a.array not in again]
 
 
 def _spreads(facts: Facts, load: Access, store: Access) -> bool:
