@@ -48,29 +48,38 @@ CONSTRAINTS = {
 """Kinds of constraint that name no parameter: one kernel has one of a kind."""
 
 DEFECTS = {
-    "not read": re.compile(r"(?:never|not) (?:used|read)\b|unused|\bdead\b"),
+    "not read": re.compile(
+        r"(?:never|not) (?:used|read)\b|unused|\bdead\b|overwritten (?:on both|before it is read)"
+    ),
     "index range": re.compile(r"int32|32[- ]bits?|uint32|overflow"),
-    "padding": re.compile(r"padding|masked load|other="),
-    "recompiled": re.compile(r"recompil|compiled? (?:anew|per)|Constants?\b"),
+    "padding": re.compile(r"padding|masked load|other=|without other\b|zero-padded|lanes outside"),
+    "recompiled": re.compile(
+        r"recompil|compile[sd]? (?:anew|per|again)|Constants?\b|\bconstexpr\b|(?:is a|are) constants?[:,]"
+    ),
     "tuned apart": re.compile(
         r"never (?:timed|benchmarked|autotunes)|not (?:timed|tuned)|autotune.off"
         r"|configs\[0\]|none of them is timed"
     ),
-    "read again": re.compile(r"read twice|reads of the row|loaded from global memory in \d"),
-    "no gradient": re.compile(r"no backward|without a backward pass"),
+    "read again": re.compile(
+        r"(?:read|loaded) (?:twice|three times)|reads of the row|loaded from global memory in \d"
+    ),
+    "no gradient": re.compile(r"no backward|without a backward\b"),
     "refused": re.compile(r"NotImplementedError|raises unless"),
     "masked everywhere": re.compile(r"every tile"),
     "not formatted": re.compile(r"f-prefix|no `f` before"),
     "copied": re.compile(r"duplicated|are copies"),
     "rounded early": re.compile(r"rounds? .*dtype|is rounded to the dtype"),
-    "summed narrow": re.compile(r"computed in fp16|in its own dtype|sums in the storage type"),
+    "summed narrow": re.compile(
+        r"computed in fp16|in its own dtype|in the storage type|16-bit arithmetic"
+    ),
     "kept narrow": re.compile(
         r"(?:stored?|saved|kept|allocated|rounded) (?:mean and rstd )?(?:in|to) the "
         r"(?:(?:input|storage)(?:'s)? d?type|d?type of (?:x|X|the input)\b)"
+        r"|allocated in input\.dtype"
     ),
     "zero over zero": re.compile(r"\b0 ?(?:/|over) ?0\b"),
-    "below zero": re.compile(r"\bnegative\b"),
-    "one value": re.compile(r"in (?:all \d+|every) configurations?\b"),
+    "below zero": re.compile(r"\bnegative\b|variance is not clamped"),
+    "one value": re.compile(r"in (?:all \d+|every) configurations?\b|have the single value"),
     "settled": re.compile(r"== ?1 always|always 1\b"),
     "overwritten": re.compile(r"overwrit|destroys|\bin place\b"),
     "one 16-bit type": re.compile(
@@ -85,10 +94,16 @@ DEFECTS = {
     "axis": re.compile(r"second argument"),
     "written again": re.compile(r"repeated in|is written in \d functions"),
     "infinities": re.compile(r"-inf (?:minus|from|-) -inf"),
-    "zeroed": re.compile(r"(?:zeroed|zeros).*\b(?:written|writes|overwrites)\b"),
+    "zeroed": re.compile(
+        r"(?:zeroed|zeros|zero-fill(?:s|ed)).*\b(?:written|writes|overwrit\w+|stores every)\b"
+    ),
+    "launch bounds": re.compile(r"(?:without|no) (?:`?_*)launch[ _]bounds"),
+    "never compiled": re.compile(r"(?:branch|path) is never (?:taken|compiled|launched)"),
+    "cast": re.compile(r"\bcasts? .*(?:do nothing|does nothing)|cast to the type that it has"),
     "again in each round": re.compile(r"every (?:iteration|step)\b|each round"),
     "settled comparison": re.compile(
         r"\balways (?:holds?|true)\b|\bnever (?:holds?|fails?|bites?)\b"
+        r"|\bcan ?not be taken\b|\bcan never (?:be (?:true|false)|fire|hold)\b"
     ),
     "timed again": re.compile(r"\b(?:each|stand) twice\b|in the list already"),
     "no compile-time number": re.compile(r"annotated\b.*\b(?:constexpr|compile-time)"),
@@ -113,7 +128,9 @@ DEFECTS = {
     ),
     "other strides": re.compile(r"addressed with .*\bstrides?\b"),
     "product again": re.compile(r"computed again by|computes the product again"),
-    "row in one tile": re.compile(r"row in one tile|row is one tile|row tile has no upper limit"),
+    "row in one tile": re.compile(
+        r"row in one tile|row is one tile|row tile has no upper limit|no limit on (?:D|the row)\b"
+    ),
     "kept for nothing": re.compile(r"saved for a backward|on its context"),
     "in a copy": re.compile(r"reshape copies|into a copy"),
     "power of two": re.compile(r"\bpower of two\b"),
