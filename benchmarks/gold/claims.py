@@ -54,7 +54,8 @@ DEFECTS = {
     "index range": re.compile(r"int32|32[- ]bits?|uint32|overflow"),
     "padding": re.compile(r"padding|masked load|other=|without other\b|zero-padded|lanes outside"),
     "recompiled": re.compile(
-        r"recompil|compile[sd]? (?:anew|per|again)|Constants?\b|\bconstexpr\b|(?:is a|are) constants?[:,]"
+        r"recompil|compile[sd]? (?:anew|per|again)|Constants?\b|\bconstexpr\b"
+        r"|(?:is a|are) constants?[:,]"
     ),
     "tuned apart": re.compile(
         r"never (?:timed|benchmarked|autotunes)|not (?:timed|tuned)|autotune.off"
@@ -96,6 +97,28 @@ DEFECTS = {
     "infinities": re.compile(r"-inf (?:minus|from|-) -inf"),
     "zeroed": re.compile(
         r"(?:zeroed|zeros|zero-fill(?:s|ed)).*\b(?:written|writes|overwrit\w+|stores every)\b"
+    ),
+    "short accesses": re.compile(
+        r"\b(?:single|single scattered) bytes\b|single-byte stores"
+        r"|byte (?:loads at|stores to|accesses)|byte by byte|scalar (?:2-byte|16-bit) loads"
+        r"|\bbytes are moved one per thread|one byte per store"
+        r"|thread loads 2 bytes|sixteen 2-byte loads|2-byte stores|16-bit element per thread"
+        r"|moves one element of \d bytes? at once"
+    ),
+    "division at run time": re.compile(
+        r"64-bit (?:division|modulo|div/mod|remainder)|division and a remainder per element"
+        r"|div and mod pairs|integer divisions? (?:by a runtime|and look-up)"
+        r"|runtime (?:integer )?division"
+        r"|place of every element is divided"
+    ),
+    "zero times infinity": re.compile(
+        r"\b(?:0|zero) (?:\*|times) (?:\(?-?inf|infinity)|\b0\*\(?-?inf"
+    ),
+    "NaN not chosen": re.compile(
+        r"NaN (?:never|is dropped|is not treated|among them is not chosen)|\bfalse for (?:a )?NaN"
+    ),
+    "too many threads": re.compile(
+        r"more than 1024 threads|above 1024/?\w* makes the launch fail|fails to launch"
     ),
     "launch bounds": re.compile(r"(?:without|no) (?:`?_*)launch[ _]bounds"),
     "never compiled": re.compile(r"(?:branch|path) is never (?:taken|compiled|launched)"),

@@ -4,9 +4,11 @@ because they were made so."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from extractors.cuda import nodes as n
+from extractors.cuda.block_size import followed
+from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.render import shown
 from kb.analysis.graph import Graph, Node
 from kb.analysis.inline import inline
@@ -18,6 +20,9 @@ from kb.space import Constraint, Launch, Origin, implied
 _BLOCK = ("block_x", "block_y", "block_z")
 _COUNTS = (OpKind.BLOCK_THREADS, OpKind.MUL)
 _WARP = 32
+NEAR = 8
+"""Lines that extents which are made together lie apart at most."""
+
 _PRODUCT = re.compile(r"\w+(?:\s*\*\s*\w+)*")
 _BYTES = re.compile(r"\bsizeof\(([\w:]+)\)")
 _CALLED = re.compile(r"(\w+)\s*\(")
@@ -25,9 +30,10 @@ _PLAIN = re.compile(r"[\w\s.()%*/+,-]+")
 _CUB_BLOCK = ("cub::Block", "::cub::Block", "hipcub::Block")
 
 
-def threads_fit(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
-    """A block of a computed size has no more threads than a block may have."""
-    for launch in launches:
+def threads_fit(launches: tuple[Launch, ...], sites: Sequence[LaunchSite]) -> Iterator[Constraint]:
+    """A block of a computed size has no more threads than a block may have: told where the extents
+    are made, when they are made before the launch."""
+    for launch, site in zip(launches, sites, strict=True):
         extents = [str(dict(launch.hints).get(axis, 1)) for axis in _BLOCK]
         computed = [one for one in extents if one != "1"]
         if all(one.isdigit() or one.isidentifier() for one in computed):
@@ -37,8 +43,21 @@ def threads_fit(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
                     origin=Origin.IMPLIED,
                     because="the host computes the extents of the block",
                     hint="keep the threads of a block within the limit of the target",
-                    lines=launch.lines,
+                    lines=_extents_made(site) or launch.lines,
                 )
+
+
+def _extents_made(site: LaunchSite) -> Lines | None:
+    """Where the extents of a block are made, as one range of lines; None where they stand in the
+    launch, or far apart."""
+    block = site.shape[1] if len(site.shape) > 1 else None
+    made, lines = followed(block, site.names)
+    for extent in (made.arguments or ()) if isinstance(made, n.Variable) else ():
+        lines += followed(extent, site.names)[1]
+    if not lines:
+        return None
+    first, last = min(a for a, _ in lines), max(b for _, b in lines)
+    return (first, last) if last - first <= NEAR and last <= site.at.line else None
 
 
 def block_limits(definition: n.Definition, kernel: Kernel) -> Iterator[Constraint]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
@@ -39,7 +39,7 @@ def empty_grids(
         holder = origins.holder(site)
         if holder is None or not site.shape or site.shape[0] is None:
             continue
-        grid = _Grid(site, holder, library)
+        grid = Extents(site, holder, library)
         for size in grid.sizes():
             text = shown(size)
             if text not in found and not grid.excluded(size, origins):
@@ -49,17 +49,19 @@ def empty_grids(
 
 
 @dataclass(slots=True)
-class _Grid:
-    """The grid of a launch in the words of the host."""
+class Extents:
+    """The grid of a launch in the words of the host, or with `which` 1 its block, of which those
+    sizes are looked for that it grows with."""
 
     site: LaunchSite
     holder: n.Definition
     library: Library
+    which: int = 0
     lines: list[Lines] = field(default_factory=list)
 
     def sizes(self) -> list[n.Expr]:
-        """What makes an extent of the grid zero by being zero, each once."""
-        made, lines = followed(self.site.shape[0], self.site.names)
+        """What makes an extent zero by being zero, and larger by being larger, each once."""
+        made, lines = followed(self.site.shape[self.which], self.site.names)
         names = self.site.names
         given: Sequence[object] = (made,)
         if isinstance(made, n.Variable):
@@ -86,7 +88,7 @@ class _Grid:
             case n.Binary(operator="/", left=left, right=right):
                 rounded = _rounded_up(left, right)
                 yield from self._zero(left if rounded is None else rounded, depth + 1)
-            case n.Call(function=n.Name(text=text), arguments=arguments):
+            case n.Call(function=n.Name(text=text), arguments=arguments) if not self.which:
                 yield from self._called(text, arguments, depth)
             case n.Call(function=n.Field(name=name)) if name in _EXTENTS:
                 yield node
@@ -138,6 +140,10 @@ class _Grid:
         if _asked_inside(self.holder, wanted, origins):
             return True
         return _asked_around(self.holder, wanted, origins, MAX_CALLERS)
+
+    def named(self, size: n.Expr, tests: Iterable[n.Expr]) -> bool:
+        """Whether one of some conditions speaks of a size."""
+        return any(self._names(test, _texts(size)) for test in tests)
 
     def _names(self, test: n.Expr, wanted: frozenset[str]) -> bool:
         """Whether a condition speaks of a size, directly or by what its names were given."""

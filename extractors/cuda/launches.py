@@ -27,6 +27,7 @@ from extractors.cuda.contracts import (
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.hollow import hollow, newer
+from extractors.cuda.large_block import large_blocks
 from extractors.cuda.launch_errors import LaunchErrors
 from extractors.cuda.launch_extents import extents
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
@@ -110,7 +111,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         empty = empty_grids(mine, origins, found.library)
         kept = [
             *block_limits(definition, kernel),
-            *threads_fit(launches),
+            *threads_fit(launches, mine),
             *whole_warps(kernel, launches),
             *rows_of_warps(kernel, launches),
             *shared_fits(launches),
@@ -129,7 +130,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             block_sizes=block_sizes(mine, found.library), unasked=errors.unasked(mine),
             unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
-            empty_grids=empty, hollow=hollows,
+            empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
+            hollow=hollows,
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *compiled_in(definition, mine), *promises(definition, found.library),

@@ -20,7 +20,7 @@ from extractors.host.events import (
     SentinelRecord,
 )
 from extractors.host.expr import atoms, distinct_atoms
-from extractors.host.file_facts import EmptyGrid, Hollow, Unread
+from extractors.host.file_facts import EmptyGrid, Hollow, LargeBlock, Unread
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, RowHint, lines_of
@@ -55,6 +55,7 @@ class HostFacts:
     block_sizes: tuple[BlockSize, ...] = ()
     unasked: tuple[tuple[Lines, ...], ...] = ()
     empty_grids: tuple[EmptyGrid, ...] = ()
+    large_blocks: tuple[LargeBlock, ...] = ()
     unread: tuple[Unread, ...] = ()
     hollow: Hollow | None = None
     material: Material | None = field(default=None, compare=False, repr=False)

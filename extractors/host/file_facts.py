@@ -16,6 +16,14 @@ class EmptyGrid:
     lines: tuple[Lines, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class LargeBlock:
+    """A size that a block grows with and that nothing bounds, and where the block is made."""
+
+    size: str
+    lines: tuple[Lines, ...]
+
+
 class Declared(StrEnum):
     """What a name is declared as."""
 
