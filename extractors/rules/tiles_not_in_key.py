@@ -59,8 +59,8 @@ class TilesNotInKey(Rule):
             if search.kind == "exhaustive_search":
                 continue
             named = {str(part) for part in key}
-            if not named <= {name for name, _ in material.signature.params}:
-                continue  # a key that is computed from arguments
+            if not named or not named <= {name for name, _ in material.signature.params}:
+                continue  # a key that is computed from arguments, or none that is known
             for launch in material.launches[:1]:
                 for text, axis in _left_out(material, search, launch, named):
                     yield self.finding(
