@@ -63,7 +63,9 @@ class Searching(Calls):
         tried = [place for place, value in enumerate(given) if self._configurations(value)]
         if len(kernels) != 1 or len(tried) != 1:
             return super().instantiate(cls, args, kwargs, node)
-        target = Decorating("autotune", (("configs", given[tried[0]]),), self.where(node))
+        kept = Unknown("a class keeps the winner under a key of its own")
+        options = (("configs", given[tried[0]]), ("key", kept))
+        target = Decorating("autotune", options, self.where(node))
         made = self.decorate(target, (kernels[0],), node)
         if isinstance(made, KernelValue) and made.tuner is not None:
             self.searches[made.tuner].place = tried[0]
