@@ -9,10 +9,8 @@ from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.parameters import parameters_of
-from kb.analysis.sums import is_index
-from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind
 from kb.knowledge import ParameterRole
-from kb.ops import OpKind
 from kb.space import Constraint, implied
 
 _MOVES = (AtomKind.BLOCK, AtomKind.INDUCTION)
@@ -28,7 +26,6 @@ def agreements(facts: Facts) -> Iterator[Constraint]:
     loads = [one for one in facts.loads if one.array]
     yield from _same_elements(facts, loads, strides)
     yield from _same_rows(facts, loads, strides)
-    yield from _inside(facts, loads)
 
 
 def _same_elements(
@@ -130,52 +127,3 @@ def _asked(facts: Facts, access: Access) -> list[tuple[str, str, str]]:
 
 def _extents(facts: Facts, access: Access) -> tuple[str, ...]:
     return facts.types.shape(access.value)
-
-
-def _inside(facts: Facts, loads: list[Access]) -> Iterator[Constraint]:
-    """Values that are loaded one by one and pick a place by themselves: no block or lane goes along
-    with them, and nothing asks whether they lie inside."""
-    told: set[tuple[str, str]] = set()
-    sources = {load.value: load for load in loads}
-    for access in loads:
-        for axis, index in enumerate(access.index):
-            for atom in _alone(index):
-                source = sources.get(atom.value)
-                if source is None or source.array is None or access.array is None:
-                    continue
-                if is_index(facts, access.node):
-                    continue  # one table of places picks from another: the library made both
-                if (source.array, access.array) in told or _compared(facts, atom):
-                    continue
-                told.add((source.array, access.array))
-                place = f"shape[{axis}]" if len(access.index) > 1 else "numel"
-                yield implied(
-                    f"{source.array}.values >= 0 and "
-                    f"{source.array}.values < {access.array}.{place}",
-                    f"what is loaded from {source.array} picks an element or a row of "
-                    f"{access.array}",
-                    "check the values, or mask what lies outside",
-                    access.node.lines,
-                )
-
-
-def _alone(index: Expr) -> Iterator[Atom]:
-    """Loaded values in an index whose factor goes with nothing else."""
-    factors: dict[tuple[str, ...], list[Atom]] = {}
-    for atoms, number in index.terms:
-        if any(a.kind is AtomKind.LANE and str(a.args[0]) == "1" for a in atoms):
-            continue  # the only lane adds nothing
-        for atom in atoms:
-            rest = tuple(sorted(a.text for a in atoms if a is not atom))
-            factors.setdefault((str(number), *rest), []).append(atom)
-    for together in factors.values():
-        if len(together) == 1 and together[0].kind is AtomKind.LOADED:
-            yield together[0]
-
-
-def _compared(facts: Facts, atom: Atom) -> bool:
-    """Whether a loaded value is held below something or above it."""
-    return any(
-        any(atom in facts.values.expr(value).atoms() for value in node.op.inputs[:2])
-        for node in facts.graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
-    )

@@ -14,6 +14,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.flags import unless
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
+from kb.analysis.loaded_places import loaded_places
 from kb.analysis.parameters import tile_extents
 from kb.analysis.resources import resources
 from kb.analysis.symbolic import AtomKind
@@ -54,6 +55,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         contracts,
         agreements,
         contents,
+        loaded_places,
         asserted,
         quotients,
         shared_heads,

@@ -125,6 +125,9 @@ def told(text: str) -> set[str]:
         pytest.param(_PARTS, "starts.values[i] <= starts.values[i + 1]", id="begin and end"),
         pytest.param(_PARTS_TILES, "starts.values[i] <= starts.values[i + 1]", id="tiles"),
         pytest.param(_SLOTS, "slots.repeats == 0", id="slots of a cache"),
+        pytest.param(
+            _SLOTS, "slots.values >= 0 and slots.values < cache.numel", id="slots inside the cache"
+        ),
         pytest.param(_OVER, "x.uses_after == 0", id="written over"),
         pytest.param(_SPLIT, "SPLIT <= 1 or out.initial == 0", id="added where it is split"),
         pytest.param(_HOT, "t != 0", id="elements scaled by a reciprocal"),
@@ -149,6 +152,12 @@ def test_what_is_told(text: str, expression: str) -> None:
         pytest.param(vary(_PARTS, ("n = end - begin", "n = end")), "[i]", id="no difference"),
         pytest.param(vary(_PARTS, ("i + 1)", "i + 2)")), "[i]", id="no neighbours"),
         pytest.param(vary(_SLOTS, ("tl.store", "tl.atomic_add")), "repeats", id="added"),
+        pytest.param(
+            vary(_SLOTS, ("    tl.store", "    if slot >= 0:\n        tl.store")),
+            "values <",
+            id="a slot that is asked for",
+        ),
+        pytest.param(vary(_SLOTS, ("slot * D + at", "slot + at")), "values <", id="a part begins"),
         pytest.param(
             vary(_SLOTS, ("slot * D", "(i * 4 + slot) * D")), "repeats", id="places of the block"
         ),
