@@ -114,6 +114,9 @@ DEFECTS = {
     "zero times infinity": re.compile(
         r"\b(?:0|zero) (?:\*|times) (?:\(?-?inf|infinity)|\b0\*\(?-?inf"
     ),
+    "undone": re.compile(
+        r"multiplied back|shift .* is undone|\bis an identity\b|without changing exp\("
+    ),
     "NaN not chosen": re.compile(
         r"NaN (?:never|is dropped|is not treated|among them is not chosen)|\bfalse for (?:a )?NaN"
     ),
