@@ -14,6 +14,7 @@ from kb.evidence import Finding, Severity
 from kb.ir import ParameterKind
 from kb.ops import OpKind
 
+_NAMED = (AtomKind.PARAMETER, AtomKind.EXTENT)
 _PASSED = (ParameterKind.SCALAR, ParameterKind.UNTOLD)
 _FLAT = (
     POINTER
@@ -80,6 +81,11 @@ class RuntimeDivision(Rule):
             vary(_TILES, ("at // width", "at"), ("* ct.gather", "/ ct.gather")),
             why="numbers of the arrays are divided, no places",
         ),
+        NearMiss(
+            vary(_THREADS, ("{ out[i] = x[i] * w[i % width]; }",
+                 "{ int c = i % width;\n    for (int k = 0; k < n; ++k) out[k * n] = x[k * n] * w[c * n + k]; }")),
+            why="one division before a loop over elements",
+        ),
         NearMiss(_ROWS, why="one division for a row of a tile"),
     )  # fmt: skip
 
@@ -89,7 +95,7 @@ class RuntimeDivision(Rule):
         if not found:
             return
         wide = any(facts.types.dtype(node.op.inputs[0]) in ("i64", "u64") for node in found)
-        names = ", ".join(f"`{name}`" for name in dict.fromkeys(found.values()))
+        names = ", ".join(dict.fromkeys(found.values()))
         yield self.finding(
             subject,
             f"the place of every element is divided by {names}, known only at run time"
@@ -118,12 +124,15 @@ def _divisions(facts: Facts) -> Iterator[tuple[Node, str]]:
 
 
 def _every_element(facts: Facts, node: Node, above: Expr) -> bool:
-    """Whether an access that rests on a quotient has no lanes but those of what is divided."""
+    """Whether an access that rests on a quotient, in the same loop, has no lanes but those of what
+    is divided, and no other access has more."""
     lanes = _lanes(above)
-    return any(
-        all(_lanes(index) <= lanes for index in access.index)
-        and any(facts.graph.rests_on(value, node) for value in access.address)
-        for access in facts.accesses
+    held = [(one, {x for index in one.index for x in _lanes(index)}) for one in facts.accesses]
+    return all(len(own) <= len(lanes) for _, own in held) and any(
+        own <= lanes
+        and one.loop is node.loop
+        and any(facts.graph.rests_on(value, node) for value in one.address)
+        for one, own in held
     )
 
 
@@ -136,8 +145,14 @@ def _passed(facts: Facts, below: Expr, scalars: set[str]) -> str:
     what is known when a kernel is compiled, or differs between elements."""
     if below.has(AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION):
         return ""
-    for atom in below.atoms():
-        passed = atom.kind is AtomKind.PARAMETER and atom.value in scalars - facts.constexprs
-        if passed or atom.kind in (AtomKind.EXTENT, AtomKind.LOADED):
-            return str(below) if len(str(below)) < 40 else atom.text
-    return ""
+    given = {
+        atom.text
+        for atom in below.atoms()
+        if (atom.kind is AtomKind.PARAMETER and atom.value in scalars - facts.constexprs)
+        or atom.kind is AtomKind.EXTENT
+    }
+    if len(given) == 1 and below.atom is not None and below.atom.kind in _NAMED:
+        return f"`{below}`"
+    if given:
+        return f"what is made of `{min(given)}`"
+    return "a loaded number" if below.has(AtomKind.LOADED) else ""
