@@ -38,6 +38,13 @@ def powers(x, out, T: Int):
     ct.store(out, index=(ct.bid(0), 0), tile=e * ct.exp(v - top))
 """
 )
+_THREADS = """
+__global__ void powers(const float* x, const float* tops, float* out) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float top = tops[blockIdx.x];
+  out[i] = expf(x[i] - top) * expf(top);
+}
+"""
 
 
 class ExponentialUndone(Rule):
@@ -47,7 +54,11 @@ class ExponentialUndone(Rule):
 
     name = "exponential-undone"
     dialects = ("cuda", "cutile", "triton")
-    matches = (Case(_SHIFTED, "multiplied back"), Case(_TILES, "multiplied back"))
+    matches = (
+        Case(_SHIFTED, "multiplied back"),
+        Case(_TILES, "multiplied back"),
+        Case(_THREADS, "multiplied back"),
+    )
     near_misses = (
         NearMiss(
             vary(_SHIFTED, ("* tl.exp(top)", "/ tl.sum(tl.exp(v - top), axis=0)")), why="a softmax"

@@ -32,6 +32,7 @@ class TilesNotInKey(Rule):
     should be follows from how many of them there are."""
 
     name = "tiles-not-in-key"
+    dialects = ("triton",)
     matches = (Case(_ROWS, "`n`"),)
     near_misses = (
         NearMiss(AUTOTUNED, why="the size is in the key"),
