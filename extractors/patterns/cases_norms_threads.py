@@ -101,3 +101,39 @@ SCORES_THREADS = """__global__ void attend(const float* qkv, float* s, float* ou
 }
 """
 """Keys and values are parts of one array; the scores of a row are stored and read again."""
+
+CENTRED_IN_PLACE_THREADS = (
+    _WARP_SUM
+    + """template <int W>
+__global__ void centred(const float2* x, float* out, int n, float eps) {
+    int row = blockIdx.x, lane = threadIdx.x;
+    float v[W][2];
+    float sum = 0.f;
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        if (lane + 32 * i >= n) break;
+        float2 u = x[row * n + lane + 32 * i];
+        v[i][0] = u.x;
+        v[i][1] = u.y;
+        sum += u.x + u.y;
+    }
+    float mean = warp_sum(sum) / n;
+    sum = 0.f;
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        float a = v[i][0] - mean, b = v[i][1] - mean;
+        v[i][0] = a;
+        v[i][1] = b;
+        sum += a * a + b * b;
+    }
+    float r = rsqrtf(warp_sum(sum) / n + eps);
+#pragma unroll
+    for (int i = 0; i < W; i++) {
+        if (lane + 32 * i >= n) return;
+        out[2 * (row * n + lane + 32 * i)] = v[i][0] * r;
+        out[2 * (row * n + lane + 32 * i) + 1] = v[i][1] * r;
+    }
+}
+"""
+)
+"""Layer normalisation of a row in registers, whose elements are centred where they lie."""

@@ -11,7 +11,7 @@ from extractors.patterns.cases_rows import NORM_BACKWARD, PARTIAL_SUM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, NORM_BACKWARD_POINTER
 from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from extractors.patterns.parameter_gradient import left_by_rows
+from extractors.patterns.parameter_gradient import left_by_rows, may_walk_rows
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import partial_reductions, recomputed
@@ -200,7 +200,7 @@ class CrossCtaAccumulation(Pattern):
                     and facts.graph.core(a.value) == state.result
                 ]
                 items = [a for a in facts.stores if a.node.inside(loop.node)]
-                if stores and items:
+                if stores and items and may_walk_rows(facts, loop):
                     where: list[Where] = [
                         facts.graph.producer(state.init),
                         facts.graph.producer(state.next),

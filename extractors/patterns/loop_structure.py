@@ -18,6 +18,7 @@ from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
 from extractors.patterns.cases_walks import GROUP, LINEAR, LINEAR_APART
+from extractors.patterns.narrow_rest import REST, rest_loops
 from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from extractors.patterns.static_unrolling import OFFSETS
 from kb.analysis.facts import Facts
@@ -32,6 +33,7 @@ from kb.ops import ATOMICS, READS, WRITES, OpKind
 _NUMBERS = {1: "one loop", 2: "two loops (two-pass)", 3: "three loops"}
 _APART = "two loops, each over arrays of its own"
 _SPLIT = "split loops"
+_VECTORS_FIRST = "one loop over vectors, one over the rest"
 _VECTORS = {1: "one loop", 2: "two loops", 3: "three loops"}
 
 _COUNTED = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV})
@@ -65,6 +67,14 @@ _LANES = """__global__ void turn(const float4* x, float4* out) {
     float w[4] = {v.x, v.y, v.z, v.w};
     for (int i = 0; i < 4; ++i) w[i] = w[i] * 2.f;
     out[at] = make_float4(w[0], w[1], w[2], w[3]);
+}
+"""
+
+
+_CHUNK = """__global__ void turn(const float* x, float* out, int n, int chunk) {
+    int first = blockIdx.y * chunk, last = min(first + chunk, n);
+    for (int i = first + threadIdx.x; i < last; i += blockDim.x)
+        out[blockIdx.x * n + i] = x[blockIdx.x * n + i] * 2.f;
 }
 """
 
@@ -137,6 +147,8 @@ class LoopStructure(Pattern):
         Case(_WORKING, "one loop"),
         Case(PRODUCT_BLOCKED_THREADS, "one loop"),
         Case(_LANES, "one loop over the vector"),
+        Case(_CHUNK, "one loop"),
+        Case(REST, _VECTORS_FIRST),
         Case(DECODE_PART, "one loop"),
         Case(
             vary(
@@ -151,6 +163,8 @@ class LoopStructure(Pattern):
     near_misses = (
         NearMiss(_FILLED, why="the first loop reads nothing", value="two loops (two-pass)"),
         NearMiss(NORM_PERSISTENT, why="a loop over rows", value="no loop"),
+        NearMiss(REST, why="no element is met twice", value="two loops (two-pass)"),
+        NearMiss(_CHUNK, why="elements of a part of a row", value="persistent outer loop"),
         NearMiss(ROW_NORM_CHUNKS, why="both loops read the row", value=_APART),
         NearMiss(GROUP, why="channels of one group, no items", value="persistent outer loop"),
         NearMiss(LINEAR_APART, why="the second loop begins anew", value=_SPLIT),
@@ -180,6 +194,7 @@ class LoopStructure(Pattern):
                 and not _around(facts, loop)
                 and not facts.contractions
                 and not loop.of(Role.RUNNING_MAXIMUM)
+                and not _shared_by_threads(facts, loop)
             )
         ]
         for loop in outer:
@@ -206,6 +221,9 @@ class LoopStructure(Pattern):
             value = _NUMBERS.get(len(way), "several loops")
             value = _APART if _apart(facts, way) else value
             value = _SPLIT if _goes_on(facts, way) else value
+            rest = {n.op.span for n in rest_loops(facts)}
+            if len(way) == 2 and way[1].node.op.span in rest and way[0].node.op.span not in rest:
+                value = _VECTORS_FIRST
             beside = [n for n in reduced if all(n.excludes(loop.node) for loop in inner)]
             if beside and not outer:
                 value = f"{value}, or no loop (resident)"
@@ -274,6 +292,19 @@ class LoopStructure(Pattern):
         """True inside another loop of the reduced axis."""
         holders = {o.node for o in outer}
         return any(node not in holders for node in loop.node.loops)
+
+
+def _shared_by_threads(facts: Facts, loop: Loop) -> bool:
+    """Whether the threads of a block go through its chunk side by side, element by element, as
+    through a row: what is moved in a round lies beside what the next one moves."""
+    if not facts.of_threads or loop.step is None or loop.induction is None:
+        return False
+    at = facts.values.expr(loop.induction).atom
+    if at is None or facts.values.expr(loop.step).constant == 1:
+        return False
+    moved = [i for a in facts.accesses if a.node.inside(loop.node) for i in a.index]
+    steps = [index.coefficient(at).constant for index in moved if at in index.top()]
+    return bool(steps) and None not in steps
 
 
 def _unrolled(facts: Facts) -> list[Where]:

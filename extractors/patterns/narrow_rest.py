@@ -10,15 +10,23 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import TypeKind
 from kb.ops import OpKind
 
-_REST = """__global__ void copy(const float* x, float* out, int n) {
+REST = """__global__ void copy(const float* x, float* out, int n) {
     int whole = n / 4;
     for (int i = threadIdx.x; i < whole; i += blockDim.x)
         reinterpret_cast<float4*>(out)[i] = reinterpret_cast<const float4*>(x)[i];
     for (int i = whole * 4 + threadIdx.x; i < n; i += blockDim.x) out[i] = x[i];
+}
+"""
+_IN_ELEMENTS = """__global__ void copy(const float* x, float* out, int n, bool wide) {
+    int done = wide ? n / 4 * 4 : 0;
+    for (int i = threadIdx.x; i < done / 4; i += blockDim.x)
+        reinterpret_cast<float4*>(out)[i] = reinterpret_cast<const float4*>(x)[i];
+    for (int i = done + threadIdx.x; i < n; i += blockDim.x) out[i] = x[i];
 }
 """
 _EDGE = """__global__ void copy(const float* x, float* out, int n) {
@@ -53,6 +61,7 @@ def copy(x, out, n, T: tl.constexpr):
 """
 )
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
+_Moved = tuple[Access, Node]
 _REST_VALUE = "scalar accesses for the rest"
 _EDGE_VALUE = "narrower accesses at the edge"
 _STEP_VALUE = "a step of its own for the rest"
@@ -67,12 +76,14 @@ class NarrowRest(Pattern):
     axis = "tail_handling"
     source = "Luitjens, CUDA Pro Tip: Increase Performance with Vectorized Memory Access (2013)"
     matches = (
-        Case(_REST, _REST_VALUE),
+        Case(REST, _REST_VALUE),
+        Case(_IN_ELEMENTS, _REST_VALUE),
         Case(_EDGE, _EDGE_VALUE),
         Case(_BY_FOUR, _STEP_VALUE),
     )
     near_misses = (
-        NearMiss(vary(_REST, ("whole * 4 + threadIdx.x", "threadIdx.x")), why="copied twice"),
+        NearMiss(vary(REST, ("whole * 4 + threadIdx.x", "threadIdx.x")), why="copied twice"),
+        NearMiss(vary(_IN_ELEMENTS, ("done + threadIdx.x", "threadIdx.x")), why="copied twice"),
         NearMiss(vary(_EDGE, ("at + 4 <= n", "n % 4 == 0")), why="one path for every element"),
         NearMiss(
             vary(_BY_FOUR, ("x[4 * whole + threadIdx.x])", "x[threadIdx.x])")),
@@ -88,16 +99,7 @@ class NarrowRest(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.of_threads:
             return
-        nodes = {n.op.span: n for n in facts.threads.of(OpKind.LOAD, OpKind.STORE)}
-        moved = [(a, nodes[a.node.op.span]) for a in facts.accesses if a.node.op.span in nodes]
-        wide = [(a, n) for a, n in moved if _vector(facts, n)]
-        plain = [(a, n) for a, n in moved if a.array and not _vector(facts, n)]
-        pairs = [
-            (big, small)
-            for big in wide
-            for small in plain
-            if big[0].array == small[0].array and big[0].is_store == small[0].is_store
-        ]
+        plain, pairs = _pairs(facts)
         rest = [small for big, small in pairs if _behind(facts, big[0], small[0])]
         edge = [
             (small, branch)
@@ -113,6 +115,22 @@ class NarrowRest(Pattern):
         steps = [a for a, n in plain if a not in {one for one, _ in rest} and _left_over(facts, a)]
         if steps:
             yield self.decide(facts, _STEP_VALUE, steps)
+
+
+def _pairs(facts: Facts) -> tuple[list[_Moved], list[tuple[_Moved, _Moved]]]:
+    """What is moved element by element, and pairs of an access to several elements and one to a
+    single element of the same array."""
+    nodes = {n.op.span: n for n in facts.threads.of(OpKind.LOAD, OpKind.STORE)}
+    moved = [(a, nodes[a.node.op.span]) for a in facts.accesses if a.node.op.span in nodes]
+    wide = [(a, n) for a, n in moved if _vector(facts, n)]
+    plain = [(a, n) for a, n in moved if a.array and not _vector(facts, n)]
+    pairs = [
+        (big, small)
+        for big in wide
+        for small in plain
+        if big[0].array == small[0].array and big[0].is_store == small[0].is_store
+    ]
+    return plain, pairs
 
 
 def _vector(facts: Facts, node: Node) -> bool:
@@ -152,8 +170,17 @@ def _behind(facts: Facts, wide: Access, narrow: Access) -> bool:
     if first is None or wide.loop is narrow.loop:
         return False
     end = set(facts.values.expr(first.high).top())
+    elements = [{*a.args[0].top()} for a in end if a.kind is AtomKind.FLOOR_DIV and len(end) == 1]
     begins = [facts.values.expr(second.low)] if second is not None else list(narrow.index)
-    return bool(end) and any(end <= set(begin.atoms()) for begin in begins)
+    ends = [e for e in (end, *elements) if e]
+    return any(e <= set(begin.atoms()) for begin in begins for e in ends)
+
+
+def rest_loops(facts: Facts) -> list[Node]:
+    """Loops of threads over the single elements that loops over vectors leave."""
+    pairs = _pairs(facts)[1] if facts.of_threads else []
+    rest = [small for (big, _), (small, _) in pairs if _behind(facts, big, small)]
+    return [a.loop for a in rest if a.loop is not None]
 
 
 def _edge(facts: Facts, wide: Node, narrow: Node) -> Node | None:

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_norms_threads import (
     ADDED_THREADS,
+    CENTRED_IN_PLACE_THREADS,
     LENGTHS_THREADS,
     NORM_ALONE_THREADS,
     PAIRS_THREADS,
@@ -109,6 +110,7 @@ class NormKind(Pattern):
         Case(ADDED_THREADS, "LayerNorm"),
         Case(PAIRS_THREADS, "LayerNorm"),
         Case(NORM_ALONE_THREADS, "LayerNorm"),
+        Case(CENTRED_IN_PLACE_THREADS, "LayerNorm"),
         Case(NORM_BACKWARD, "RMSNorm"),
         Case(NORM_BACKWARD_POINTER, "RMSNorm"),
         Case(NORM_BACKWARD_LOCKED, "LayerNorm"),
@@ -120,6 +122,7 @@ class NormKind(Pattern):
     near_misses = (
         NearMiss(LENGTHS_THREADS, why="the root scales no row"),
         NearMiss(ADDED_THREADS, why="the mean is that of what was stored", value="RMSNorm"),
+        NearMiss(CENTRED_IN_PLACE_THREADS, why="a mean is taken away", value="RMSNorm"),
         NearMiss(RECURRENCE, why="what the state holds is taken away, no mean", value="LayerNorm"),
         NearMiss(
             vary(RECURRENCE, ("tl.program_id(0) * n", "tl.load(rate - 1 - tl.program_id(0))")),

@@ -16,7 +16,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.locks import locked_sums
-from kb.analysis.loops import Role, persistent
+from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.rebuilt import coefficients, lanes, normalised
 from kb.analysis.symbolic import AtomKind, mul
 from kb.evidence import Decision
@@ -292,7 +292,10 @@ def summed_over_rows(facts: Facts) -> list[Access]:
     """Stores of tiles that a loop sums up over rows of which it stores something, too; rounds that
     are counted in the source, as the taps of a window are, go over rows of many blocks alone."""
     sums = [
-        (loop, c) for loop in facts.loops for c in loop.of(Role.SUM) if facts.types.shape(c.result)
+        (loop, c)
+        for loop in facts.loops
+        for c in loop.of(Role.SUM)
+        if facts.types.shape(c.result) and may_walk_rows(facts, loop)
     ]
     return [
         s
@@ -303,6 +306,12 @@ def summed_over_rows(facts: Facts) -> list[Access]:
         and _kept(facts, s.value, c.result)
         and any(o.node.inside(loop.node) for o in facts.stores)
     ]
+
+
+def may_walk_rows(facts: Facts, loop: Loop) -> bool:
+    """False for a loop inside a loop of threads that walks no items: it goes over what belongs to
+    one part of the block's own row, as the states of a recurrence do."""
+    return not facts.of_threads or not loop.node.loops or loop in facts.item_loops
 
 
 def _kept(facts: Facts, value: str | None, total: str) -> bool:

@@ -235,7 +235,7 @@ class VectorAccess(Pattern):
         if moved.dtype in _BITS and all(extent.isdigit() for extent in extents):
             return f"{prod(map(int, extents)) * _BITS[moved.dtype]}-bit"
         names = [_NUMBERED.sub("", extent) for extent in extents]
-        if any(name.startswith(".") for name in names):
+        if any(not name or name.startswith(".") for name in names):
             return "several elements"
         return f"{' * '.join(names)} elements"
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from kb.analysis.graph import Graph, Node
+from kb.analysis.graph import CASTS, Graph, Node
 from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
-from kb.ops import ATOMICS, WRITES, OpKind
+from kb.ops import ATOMICS, READS, WRITES, OpKind
+
+_MOVES = READS | WRITES | ATOMICS
 
 
 def item_loops(graph: Graph, values: Values, loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
@@ -30,7 +32,8 @@ def _sums_one_result(graph: Graph, loop: Loop) -> bool:
 
 
 def counted(graph: Graph, values: Values, loop: Loop) -> list[Node]:
-    """The steps that make `block * chunk + loop variable` where the chunk is the trip count."""
+    """The steps that make `block * chunk + loop variable` where the chunk is the trip count, and
+    that are more than the places of single numbers: those are the numbers of the block's row."""
     count = values.expr(loop.high).atom if loop.high is not None else None
     step = values.expr(loop.induction).atom if loop.induction is not None else None
     if count is None or step is None or count.kind is not AtomKind.PARAMETER:
@@ -38,8 +41,28 @@ def counted(graph: Graph, values: Values, loop: Loop) -> list[Node]:
     return [
         node
         for node in graph.within(loop.node)
-        if node.result and _offset(values.exprs.get(node.result), step, count)
+        if node.result
+        and _offset(values.exprs.get(node.result), step, count)
+        and not _place(graph, node)
     ]
+
+
+def _place(graph: Graph, node: Node) -> bool:
+    """Whether all that becomes of a number is the place of one element."""
+    ways = list[Node]()
+    for value in (node.result, *(n.result for n in graph.users(node.result) if n.op.kind in CASTS)):
+        ways += [n for n in graph.users(value) if n.op.kind not in CASTS]
+    return bool(ways) and all(_address(graph, n) for n in ways)
+
+
+def _address(graph: Graph, total: Node) -> bool:
+    """Whether something is moved to or from the place that a sum gives."""
+    if not total.result:
+        return False
+    users = graph.users(total.result)
+    return total.op.kind == OpKind.ADD and any(
+        n.op.kind in _MOVES and n.op.operand("pointer") == total.result for n in users
+    )
 
 
 def _offset(expr: Expr | None, step: Atom, count: Atom) -> bool:

@@ -41,7 +41,7 @@ def normalisations(facts: Facts) -> list[Normalisation]:
             less = [
                 (n, taken[0])
                 for n in facts.graph.of(*DIFFERENCES)
-                if (taken := difference(facts, n)) and _takes_mean(facts, *taken, root)
+                if (taken := difference(facts, n)) and _takes_mean(facts, n, *taken, root)
             ]
             centres = [n for n, over in less if row & _arrays(facts, over)]
             found.append(Normalisation(root, tuple(sums), tuple(centres), frozenset(row)))
@@ -77,14 +77,22 @@ def _scales_elements(facts: Facts, root: Node) -> bool:
     )
 
 
-def _takes_mean(facts: Facts, over: str, under: tuple[str, ...], root: Node) -> bool:
-    """A row less a number that was reduced from it, which is not computed from the root."""
+def _takes_mean(facts: Facts, node: Node, over: str, under: tuple[str, ...], root: Node) -> bool:
+    """A row less a number that was reduced from it, which is not computed from the root. Where the
+    rounds of a loop write the differences back where the row lies, what they wrote is no part of
+    it."""
     mean = [n for v in under for n in row_sums(facts, v)]
     if not mean or any(facts.graph.rests_on(v, root) for v in under):
         return False
     arrays = _arrays(facts, over) & {a for v in under for a in _arrays(facts, v)}
-    made = set(facts.graph.upstream(over, lambda n: n.op.kind in READS))
+    made = set(facts.graph.upstream(over, lambda n: n.op.kind in READS or _beside(facts, n, node)))
     return bool(arrays) and not any(n in made for n in row_sums(facts, over))
+
+
+def _beside(facts: Facts, other: Node, node: Node) -> bool:
+    """Whether another difference is taken in the rounds of the same loop."""
+    kinds = other.op.kind in DIFFERENCES and node.loop is not None and other.loop is node.loop
+    return kinds and difference(facts, other) is not None
 
 
 def _arrays(facts: Facts, value: str) -> set[str | None]:

@@ -12,6 +12,8 @@ from kb.analysis.loops import Role
 from kb.analysis.symbolic import AtomKind, Expr, mul
 from kb.ops import REDUCTIONS, OpKind
 
+_SUMS = frozenset({OpKind.REDUCE_SUM})
+"""Reductions that give what all elements make together, not one that is chosen among them."""
 _FACTORS = VIEWS | CASTS | {OpKind.MUL}
 
 
@@ -90,7 +92,8 @@ def coefficients(facts: Facts) -> list[Node]:
     sums = [
         r
         for r in facts.reductions
-        if len({a.array for a in facts.feeding(r.op.inputs[0]) if lanes(facts, a)}) > 1
+        if r.op.kind in _SUMS
+        and len({a.array for a in facts.feeding(r.op.inputs[0]) if lanes(facts, a)}) > 1
         and not _of_a_state(facts, r)
     ]
     found = []
