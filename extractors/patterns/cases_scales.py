@@ -62,3 +62,13 @@ SCALED_PARTS = vary(
     ("acc += tl.dot(x, y)", "acc += tl.dot(x, y) * rate"),
 )
 """A product that every round of its loop scales."""
+
+PACKED_SCALE = """__global__ void pack(const float* x, signed char* out, int n) {
+    float v = x[blockIdx.x * 32 + threadIdx.x], top = fabsf(v);
+    for (int o = 16; o > 0; o >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, o));
+    float scale = exp2f(ceilf(log2f(top / 127.f)));
+    out[blockIdx.x * n + threadIdx.x] = (signed char)(v / scale);
+    if (threadIdx.x == 0) reinterpret_cast<float*>(out)[blockIdx.x * n / 4 + 8] = scale;
+}
+"""
+"""A scale stored behind what it scales, in the same array."""

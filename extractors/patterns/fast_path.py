@@ -32,17 +32,41 @@ _WHOLE = """__global__ void first(const float* x, float* out, const int* sizes, 
     for (int i = threadIdx.x; i < k; i += blockDim.x) out[blockIdx.x * k + i] = own[i] - low[0];
 }
 """
+_EITHER = """__global__ void scale(const float* x, float* out, int n, int apart) {
+    if (apart == n) {
+        for (int i = threadIdx.x; i < n; i += blockDim.x)
+            out[blockIdx.x * n + i] = x[blockIdx.x * n + i] * 2.f;
+    } else {
+        for (int k = threadIdx.x; k < 4; k += blockDim.x)
+            for (int i = 0; i < n; ++i)
+                out[k * apart + blockIdx.x * n + i] = x[k * apart + blockIdx.x * n + i] * 2.f;
+    }
+}
+"""
 _SHARED = "shared"
+_PLAIN = COMPARISONS | {
+    OpKind.CONST,
+    OpKind.DTYPE,
+    OpKind.CAST,
+    OpKind.MOD,
+    OpKind.AND,
+    OpKind.OR,
+    OpKind.NOT,
+    OpKind.BIT_AND,
+    OpKind.BIT_OR,
+}
+_WAYS = "either of two ways at run time"
 
 
 class FastPath(Pattern):
     """A branch that all threads of a block take together stores what is loaded into an array that
-    is stored elsewhere too, and leaves the kernel."""
+    is stored elsewhere too, and leaves the kernel; or scalar arguments choose between loops on its
+    two sides, which store from the same arrays to the same arrays."""
 
     name = "fast-path-that-leaves-the-kernel"
     axis = "algorithm_selection"
     source = "Knuth, Structured Programming with go to Statements (1974): special cases first"
-    matches = (Case(_WHOLE, "simpler way at run time"),)
+    matches = (Case(_WHOLE, "simpler way at run time"), Case(_EITHER, _WAYS))
     near_misses = (
         NearMiss(_WHOLE.replace("        return;\n", ""), why="nothing leaves"),
         NearMiss(
@@ -50,6 +74,23 @@ class FastPath(Pattern):
             why="an empty row is filled with a number",
         ),
         NearMiss(_WHOLE.replace("size <= k", "threadIdx.x > k"), why="single threads leave"),
+        NearMiss(_EITHER.replace("apart == n", "threadIdx.x < n"), why="threads have work apart"),
+        NearMiss(
+            _EITHER.replace("int apart", "const int* ids").replace("apart", "ids[blockIdx.x]"),
+            why="what was loaded for the block decides, nothing of the call",
+        ),
+        NearMiss(
+            _EITHER.replace(
+                "for (int k = threadIdx.x; k < 4; k += blockDim.x)", "int k = threadIdx.x;"
+            ).replace("for (int i = 0; i < n; ++i)", "int i = 0;"),
+            why="no loop on one side",
+        ),
+        NearMiss(
+            _EITHER.replace(
+                "out[k * apart + blockIdx.x * n + i] = x[k", "const_cast<float*>(x)[k * n] = x[k"
+            ),
+            why="the sides store to arrays of their own",
+        ),
         NearMiss(ADD_THREADS, why="one way"),
         NearMiss(ROW_NORM_THREADS, why="one way"),
     )
@@ -70,6 +111,42 @@ class FastPath(Pattern):
                 where = [branch, *tests, *(a.node for a in moved)]
                 yield self.decide(facts, "simpler way at run time", where)
                 return
+        for branch in facts.graph.of(OpKind.IF):
+            if ways := _ways(facts, branch, stores):
+                yield self.decide(facts, _WAYS, ways)
+
+
+def _ways(facts: Facts, branch: Node, stores: list[Access]) -> list[Node]:
+    """A branch on scalar arguments alone with what compares them, and the outermost loops of its
+    sides, where each side moves the same arrays in loops of its own."""
+    if branch.loops or len(branch.op.regions) != 2 or not _of_arguments(facts, branch):
+        return []
+    moved = [
+        [a for a in stores if _on(a.node, branch, side) and _computed(facts, a)] for side in (0, 1)
+    ]
+    arrays = [{a.array for a in side} for side in moved]
+    loops = [{n for a in side for n in a.node.loops[:1]} for side in moved]
+    if not all(loops) or arrays[0] != arrays[1] or None in arrays[0]:
+        return []
+    read = [{a.array for one in side for a in facts.feeding(one.value)} for side in moved]
+    tests = facts.graph.roots(branch.op.inputs[0], *COMPARISONS)
+    return (
+        [branch, *tests, *sorted(loops[0] | loops[1], key=lambda n: n.index)]
+        if read[0] & read[1]
+        else []
+    )
+
+
+def _of_arguments(facts: Facts, branch: Node) -> bool:
+    """Whether a condition of the kernel's own asks for scalar arguments, and for nothing else that
+    is known only at run time."""
+    kinds = {p.name: p.kind for p in facts.kernel.entry.parameters}
+    above = list(facts.graph.upstream(branch.op.inputs[0]))
+    read = {v for n in above for v in n.op.inputs} | {*branch.op.inputs[:1]}
+    asked = {kinds[v] for v in read if v in kinds}
+    plain = all(n.op.kind in _PLAIN for n in above)
+    own = not branch.op.span.call
+    return own and plain and ParameterKind.SCALAR in asked and ParameterKind.ARRAY not in asked
 
 
 def _leaves(branch: Node) -> int | None:

@@ -79,6 +79,16 @@ _CHUNK = """__global__ void turn(const float* x, float* out, int n, int chunk) {
 """
 
 
+_JOINED = """__global__ void join(const float* x, const float* y, const float* scale, float* out,
+                     int n, int m) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        out[blockIdx.x * (n + m) + i] = x[blockIdx.x * n + i] * *scale;
+    for (int i = threadIdx.x; i < m; i += blockDim.x)
+        out[blockIdx.x * (n + m) + n + i] = y[blockIdx.x * m + i] * *scale;
+}
+"""
+
+
 _CALLED = """__global__ void turn(const float* x, float* out) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     out[at] = found(x, at);
@@ -135,6 +145,7 @@ class LoopStructure(Pattern):
         Case(TWO_PRODUCTS, _APART),
         Case(GROUP, "two loops (two-pass)"),
         Case(LINEAR, _SPLIT),
+        Case(_JOINED, _APART),
         Case(_EITHER, "one loop"),
         Case(_FILLED, "one loop"),
         Case(NORM_PERSISTENT, "persistent outer loop"),
@@ -164,6 +175,7 @@ class LoopStructure(Pattern):
         NearMiss(_FILLED, why="the first loop reads nothing", value="two loops (two-pass)"),
         NearMiss(NORM_PERSISTENT, why="a loop over rows", value="no loop"),
         NearMiss(REST, why="no element is met twice", value="two loops (two-pass)"),
+        NearMiss(_JOINED, why="two arrays", value="two loops (two-pass)"),
         NearMiss(_CHUNK, why="elements of a part of a row", value="persistent outer loop"),
         NearMiss(ROW_NORM_CHUNKS, why="both loops read the row", value=_APART),
         NearMiss(GROUP, why="channels of one group, no items", value="persistent outer loop"),
@@ -369,8 +381,10 @@ def _goes_on(facts: Facts, loops: list[Loop]) -> bool:
 
 
 def _apart(facts: Facts, loops: list[Loop]) -> bool:
-    """True for two loops that load, and nothing from the same array."""
-    read = [{a.array for a in facts.loads if a.node.inside(loop.node)} for loop in loops]
+    """True for two loops that load, and nothing from the same array but single numbers, the same
+    for every round."""
+    moved = [a for a in facts.loads if not all(i.constant is not None for i in a.index)]
+    read = [{a.array for a in moved if a.node.inside(loop.node)} for loop in loops]
     return len(read) == 2 and all(read) and read[0].isdisjoint(read[1])
 
 

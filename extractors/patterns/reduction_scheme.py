@@ -65,6 +65,13 @@ _OWN_SUM = """__global__ void sums(const float* x, float* out, int n, int m) {
     out[at] = sum;
 }
 """
+_LARGEST = """__global__ void largest(const float* x, float* out, int n) {
+    float top = 0.f;
+    for (int i = threadIdx.x; i < n; i += 32) top = fmaxf(top, fabsf(x[blockIdx.x * n + i]));
+    for (int o = 16; o > 0; o >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, o));
+    if (threadIdx.x == 0) out[blockIdx.x] = top;
+}
+"""
 
 
 class ReductionScheme(Pattern):
@@ -85,6 +92,7 @@ class ReductionScheme(Pattern):
         Case(ROW_NORM_THREADS, "one reduction over a resident row"),
         Case(_NUMBERS, "sequential loop into an accumulator"),
         Case(_TAPS, "sequential loop into an accumulator"),
+        Case(_LARGEST, "streamed partials then combine"),
         Case(_OWN_SUM, "sequential loop into an accumulator"),
     )
     near_misses = (
@@ -99,6 +107,7 @@ class ReductionScheme(Pattern):
             why="the loop finds out where to read",
         ),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(_LARGEST, why="a loop", value="one reduction over a resident row"),
         NearMiss(
             _OWN_SUM.replace("sum += x", "sum = x"), why="the last element stays, nothing is added"
         ),
@@ -125,7 +134,7 @@ class ReductionScheme(Pattern):
             c
             for loop in facts.loops
             if loop not in facts.item_loops
-            for c in loop.of(Role.SUM)
+            for c in loop.of(Role.SUM, Role.RUNNING_MAXIMUM)
             if self._partial(facts, loop, c)
         ]
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]

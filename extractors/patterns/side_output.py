@@ -18,6 +18,7 @@ from extractors.patterns.cases_rows import (
     RUNNING_NORM,
 )
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
+from extractors.patterns.cases_scales import PACKED_SCALE
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.operand_under_flag import flagged, one_side
 from extractors.patterns.parameter_gradient import COLUMNS, summed_over_rows
@@ -149,6 +150,11 @@ class SideOutput(Pattern):
     )
     near_misses = (
         NearMiss(SCORES_THREADS, why="scores, read again", value="statistics saved for backward"),
+        NearMiss(
+            PACKED_SCALE,
+            why="the scale lies behind what it scales, in the same array",
+            value="none",
+        ),
         NearMiss(REPLAYED_THREADS.replace("kept != nullptr", "n > 4"), why="the work decides"),
         NearMiss(
             vary(REPLAYED_THREADS, ("kept[i] = x[i] > 0.f", "kept[i] = 0")),
@@ -247,8 +253,10 @@ class SideOutput(Pattern):
             yield self.decide(facts, _PLACES, [n for pair in places for n in pair])
         elif not any(self._reduced(facts, s) for s in main) or widest == 0:
             return
-        elif len({s.array for s in facts.stores}) == 1 and (
-            facts.graph.of(OpKind.EXP, OpKind.EXP2, OpKind.RSQRT) or normalisations(facts)
+        elif (
+            len(main) == len(facts.stores)
+            and len({s.array for s in main}) == 1
+            and (facts.graph.of(OpKind.EXP, OpKind.EXP2, OpKind.RSQRT) or normalisations(facts))
         ):
             yield self.decide(facts, "none", main)
 
