@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.deduction import bind_names
+from extractors.cuda.either import either
 from extractors.cuda.overloads import (
     arguments_of,
     chosen,
@@ -24,6 +25,9 @@ from kb.dialects.cuda import BITS
 
 MAX_DEPTH = 16
 """Calls inside calls that are read in place."""
+
+MAX_APART = 4
+"""Calls inside calls in which several specialisations are read beside each other."""
 
 _TYPES = ("typename", "template")
 """Template parameters that stand for types, or for templates of types."""
@@ -70,6 +74,8 @@ class BindingReader(VectorReader):
         function = function or shown_by(of_any_extent(candidates, given), self.library)
         if function is None or (meant and never_used(function) and not converts):
             function = shown_by(meant, self.library)
+        if function is None and not closed and self.frame.depth < MAX_APART:
+            function = either(candidates, len(template))
         if function is None or function in self.trail or "__global__" in function.words:
             return None
         inner = frame or Frame(function.name, depth=self.frame.depth + 1)

@@ -72,3 +72,20 @@ PACKED_SCALE = """__global__ void pack(const float* x, signed char* out, int n) 
 }
 """
 """A scale stored behind what it scales, in the same array."""
+
+LARGEST_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def largest(x, out, where, n, s, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    top = tl.full([T], -float("inf"), tl.float32)
+    place = tl.full([T], -1, tl.int32)
+    for t in range(n):
+        v = tl.load(x + t * s + at)
+        top, place = tl.where(v > top, v, top), tl.where(v > top, t, place)
+    tl.store(out + at, top)
+    tl.store(where + at, place)
+"""
+)
+"""Places of the largest elements, which are stored beside them."""

@@ -204,6 +204,7 @@ class LoopStructure(Pattern):
             or (
                 loop in facts.item_loops
                 and not _around(facts, loop)
+                and (loop in facts.rolled_loops or not facts.of_threads)
                 and not facts.contractions
                 and not loop.of(Role.RUNNING_MAXIMUM)
                 and not _shared_by_threads(facts, loop)

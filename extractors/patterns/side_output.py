@@ -18,7 +18,7 @@ from extractors.patterns.cases_rows import (
     RUNNING_NORM,
 )
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
-from extractors.patterns.cases_scales import PACKED_SCALE
+from extractors.patterns.cases_scales import LARGEST_POINTER, PACKED_SCALE
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.operand_under_flag import flagged, one_side
 from extractors.patterns.parameter_gradient import COLUMNS, summed_over_rows
@@ -107,21 +107,6 @@ def loss(x, label, out, stat, n, step, T: tl.constexpr):
     tl.store(out + row, total - tl.load(x + row * step + tl.load(label + row)))
 """
 )
-_LARGEST = (
-    POINTER
-    + """
-@triton.jit
-def largest(x, out, where, n, s, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    top = tl.full([T], -float("inf"), tl.float32)
-    place = tl.full([T], -1, tl.int32)
-    for t in range(n):
-        v = tl.load(x + t * s + at)
-        top, place = tl.where(v > top, v, top), tl.where(v > top, t, place)
-    tl.store(out + at, top)
-    tl.store(where + at, place)
-"""
-)
 _PLACES = "positions of the chosen elements"
 _ASKING = frozenset({OpKind.AND, OpKind.IF_EXPRESSION, OpKind.CAST, OpKind.COPY})
 
@@ -146,13 +131,13 @@ class SideOutput(Pattern):
         Case(_TOTALS, "total of the scanned tile"),
         Case(QUANTISE, "scale of the quantised output"),
         Case(REPLAYED_THREADS, "on request"),
-        Case(_LARGEST, _PLACES),
+        Case(LARGEST_POINTER, _PLACES),
     )
     near_misses = (
         NearMiss(SCORES_THREADS, why="scores, read again", value="statistics saved for backward"),
         NearMiss(
             PACKED_SCALE,
-            why="the scale lies behind what it scales, in the same array",
+            why="a scale, in the array of what it scales",
             value="none",
         ),
         NearMiss(REPLAYED_THREADS.replace("kept != nullptr", "n > 4"), why="the work decides"),
@@ -192,7 +177,9 @@ class SideOutput(Pattern):
         NearMiss(
             vary(_LOSS, ("    tl.store(stat + row, total)\n", "")), why="only the loss is stored"
         ),
-        NearMiss(vary(_LARGEST, ("    tl.store(out + at, top)\n", "")), why="the output itself"),
+        NearMiss(
+            vary(LARGEST_POINTER, ("    tl.store(out + at, top)\n", "")), why="the output itself"
+        ),
         NearMiss(GATED_THREADS, why="a softplus is no log-sum-exp", value="log-sum-exp"),
     )
 

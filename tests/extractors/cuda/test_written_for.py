@@ -84,8 +84,36 @@ def test_a_guarded_load_is_masked_and_zero_elsewhere() -> None:
     assert [role for role, _ in load.operands] == ["pointer", "mask", "other"]
 
 
-def test_a_template_that_is_not_known_is_not_guessed() -> None:
-    text = WORDS.replace("constexpr int bytes = 16;", "constexpr int bytes = sizeof(T) * 4;")
+OPEN = WORDS.replace("constexpr int bytes = 16;", "constexpr int bytes = sizeof(T) * 4;")
+BY_TYPE = """template <typename T, int N> __device__ void fetch(float* to, const T* from);
+template <> __device__ void fetch<float, 4>(float* to, const float* from) {
+    float4 v = *reinterpret_cast<const float4*>(from);
+    to[0] = v.x; to[1] = v.y; to[2] = v.z; to[3] = v.w;
+}
+template <> __device__ void fetch<half, 8>(float* to, const half* from) {
+    uint4 v = *reinterpret_cast<const uint4*>(from);
+    for (int i = 0; i < 8; ++i) to[i] = __half2float(reinterpret_cast<const half*>(&v)[i]);
+}
+template <typename T> __global__ void k(const T* x, float* out) {
+    constexpr int N = 16 / sizeof(T);
+    float part[N];
+    fetch<T, N>(part, x + threadIdx.x * N);
+    out[threadIdx.x] = part[0];
+}
+"""
+
+
+@pytest.mark.parametrize("text", [OPEN, BY_TYPE], ids=["a number", "a type and a number"])
+def test_specialisations_for_what_is_open_are_read_beside_each_other(text: str) -> None:
+    assert not ops(text, OpKind.OPAQUE)
+    assert len(ops(text, OpKind.LOAD)) == 2
+    assert len(ops(text, OpKind.IF)) == 1
+
+
+def test_specialisations_that_name_their_parameters_apart_are_not_guessed() -> None:
+    text = OPEN.replace(
+        "fetch<4>(void* to, const void* from)", "fetch<4>(void* from, const void* to)"
+    )
     assert [op.attribute("what") for op in ops(text, OpKind.OPAQUE)] == ["fetch"]
 
 
