@@ -170,7 +170,9 @@ def _behind(facts: Facts, wide: Access, narrow: Access) -> bool:
     if first is None or wide.loop is narrow.loop:
         return False
     end = set(facts.values.expr(first.high).top())
-    elements = [{*a.args[0].top()} for a in end if a.kind is AtomKind.FLOOR_DIV and len(end) == 1]
+    elements = [
+        {*a.args[0].top()} for a in end if second and a.kind is AtomKind.FLOOR_DIV and len(end) == 1
+    ]
     begins = [facts.values.expr(second.low)] if second is not None else list(narrow.index)
     ends = [e for e in (end, *elements) if e]
     return any(e <= set(begin.atoms()) for begin in begins for e in ends)

@@ -130,11 +130,12 @@ class ReductionScheme(Pattern):
             where = [*self._ends(facts, [c.next for c in states]), *last]
             yield self.decide(facts, "online with rescale", where)
             return
+        rolled = facts.rolled_loops
         carried = [
             c
             for loop in facts.loops
             if loop not in facts.item_loops
-            for c in loop.of(Role.SUM, Role.RUNNING_MAXIMUM)
+            for c in loop.of(Role.SUM, *([Role.RUNNING_MAXIMUM] if loop in rolled else []))
             if self._partial(facts, loop, c)
         ]
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
