@@ -208,6 +208,7 @@ class LoopStructure(Pattern):
                 and not facts.contractions
                 and not loop.of(Role.RUNNING_MAXIMUM)
                 and not _shared_by_threads(facts, loop)
+                and _makes_results(facts, loop)
             )
         ]
         for loop in outer:
@@ -305,6 +306,13 @@ class LoopStructure(Pattern):
         """True inside another loop of the reduced axis."""
         holders = {o.node for o in outer}
         return any(node not in holders for node in loop.node.loops)
+
+
+def _makes_results(facts: Facts, loop: Loop) -> bool:
+    """Whether the rounds of a loop of threads load and store: one that only brings its tile in, or
+    adds up, or hands results on, goes through a part of the work alone."""
+    inside = [a for a in facts.accesses if a.node.inside(loop.node) and a.array]
+    return not facts.of_threads or len({a.is_store for a in inside}) == 2
 
 
 def _shared_by_threads(facts: Facts, loop: Loop) -> bool:

@@ -160,7 +160,9 @@ def added_parts(facts: Facts) -> list[Added]:
             if not any(store in facts.stored_in(c.result, [store]) for c in sums):
                 continue
             read = [a for a in facts.feeding(store.value) if a.array != store.array]
-            others = {a.array: _blocks(a) - _blocks(store) for a in read}
+            others: dict[str | None, set[Atom]] = {}
+            for a in read:
+                others.setdefault(a.array, set()).update(_blocks(a) - _blocks(store))
             parts = set.intersection(*others.values()) if len(others) > 1 else set()
             parts = parts or {b for each in others.values() for b in each}
             if sum(bool(each) for each in others.values()) > 1:
