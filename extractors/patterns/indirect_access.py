@@ -86,6 +86,13 @@ _BLOCKS = vary(
     ("def pick(x, ids, out, s, T", "def pick(x, ids, out, s, n, T"),
 )
 """A list says which tiles of an array are read."""
+_CALL = """__global__ void copy(const float* x, const int* turn, float* out, int n) {
+    const float* half = x + (*turn % 2) * n;
+    for (int i = threadIdx.x; i < 64; i += blockDim.x)
+        out[blockIdx.x * 64 + i] = half[blockIdx.x * 64 + i];
+}
+"""
+"""Which half of a buffer is read is loaded, the same for all blocks."""
 _SLOT = vary(
     _STATE,
     (
@@ -172,6 +179,7 @@ class IndirectAccess(Pattern):
             why="a stride is loaded",
         ),
         NearMiss(_STATE, why="the row is the loaded one", value=_OFFSET),
+        NearMiss(_CALL, why="one number for all blocks", value=_OFFSET),
         NearMiss(_BEGUN, why="a segment begins at the row", value=_ROW),
         NearMiss(_LABEL, why="one element is picked", value=_OFFSET),
         NearMiss(ADD_POINTER, why="addresses are computed from block ids"),
@@ -232,6 +240,8 @@ class IndirectAccess(Pattern):
         if own and all(only_bounds(e, node.result) for e in own):
             return ""
         single = not set(facts.types.shape(access.value)) - {"1"}
+        if facts.of_threads and _of_the_call(facts, node):
+            return ""
         if len(access.index) > 1 and any(_is_loaded(e) for e in own):
             return _ELEMENT if single and access.mode is Mode.ELEMENT else _PAGE
         if any(_of_tiles(e, node.result) for e in own):
@@ -266,6 +276,13 @@ def chosen_rows(facts: Facts, accesses: Iterable[Access]) -> list[Access]:
         if any(pattern._value(facts, access, n) in (_ROW, _GATHER)
                for n in pattern._loaded(facts, access))
     ]  # fmt: skip
+
+
+def _of_the_call(facts: Facts, node: Node) -> bool:
+    """Whether a number is loaded from one place, the same for all blocks and rounds: it says where
+    the work of the whole call lies, not of a part."""
+    own = facts.access(node)
+    return own is not None and bool(own.index) and all(i.constant is not None for i in own.index)
 
 
 def _begins(facts: Facts, node: Node) -> bool:
