@@ -43,6 +43,17 @@ _EITHER = """__global__ void scale(const float* x, float* out, int n, int apart)
     }
 }
 """
+_TURNED = """__global__ void turn(const float* x, float* out, int n, bool halves) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (halves) {
+        out[at] = x[at] * 2.f;
+        out[at + n] = x[at + n] * 2.f;
+    } else {
+        out[2 * at] = x[2 * at] * 2.f;
+        out[2 * at + 1] = x[2 * at + 1] * 2.f;
+    }
+}
+"""
 _SHARED = "shared"
 _PLAIN = COMPARISONS | {
     OpKind.CONST,
@@ -60,13 +71,13 @@ _WAYS = "either of two ways at run time"
 
 class FastPath(Pattern):
     """A branch that all threads of a block take together stores what is loaded into an array that
-    is stored elsewhere too, and leaves the kernel; or scalar arguments choose between loops on its
-    two sides, which store from the same arrays to the same arrays."""
+    is stored elsewhere too, and leaves the kernel; or scalar arguments choose between its two
+    sides, which read and store the same arrays at places of their own."""
 
     name = "fast-path-that-leaves-the-kernel"
     axis = "algorithm_selection"
     source = "Knuth, Structured Programming with go to Statements (1974): special cases first"
-    matches = (Case(_WHOLE, "simpler way at run time"), Case(_EITHER, _WAYS))
+    matches = (Case(_WHOLE, "simpler way at run time"), Case(_EITHER, _WAYS), Case(_TURNED, _WAYS))
     near_misses = (
         NearMiss(_WHOLE.replace("        return;\n", ""), why="nothing leaves"),
         NearMiss(
@@ -80,10 +91,11 @@ class FastPath(Pattern):
             why="what was loaded for the block decides, nothing of the call",
         ),
         NearMiss(
-            _EITHER.replace(
-                "for (int k = threadIdx.x; k < 4; k += blockDim.x)", "int k = threadIdx.x;"
-            ).replace("for (int i = 0; i < n; ++i)", "int i = 0;"),
-            why="no loop on one side",
+            _TURNED.replace("x[2 * at] * 2.f", "x[2 * at] * 3.f").replace(
+                "out[at] = x[at] * 2.f;\n        out[at + n] =",
+                "out[2 * at] = x[at] * 2.f;\n        out[2 * at + 1] =",
+            ),
+            why="the sides store to the same places",
         ),
         NearMiss(
             _EITHER.replace(
@@ -118,23 +130,22 @@ class FastPath(Pattern):
 
 def _ways(facts: Facts, branch: Node, stores: list[Access]) -> list[Node]:
     """A branch on scalar arguments alone with what compares them, and the outermost loops of its
-    sides, where each side moves the same arrays in loops of its own."""
+    sides, or what they store, where each side reads and stores the same arrays."""
     if branch.loops or len(branch.op.regions) != 2 or not _of_arguments(facts, branch):
         return []
-    moved = [
-        [a for a in stores if _on(a.node, branch, side) and _computed(facts, a)] for side in (0, 1)
-    ]
+    inside = [[a for a in stores if _on(a.node, branch, side)] for side in (0, 1)]
+    moved = [[a for a in side if _computed(facts, a)] for side in inside]
     arrays = [{a.array for a in side} for side in moved]
-    loops = [{n for a in side for n in a.node.loops[:1]} for side in moved]
-    if not all(loops) or arrays[0] != arrays[1] or None in arrays[0]:
+    if not all(arrays) or arrays[0] != arrays[1] or None in arrays[0]:
         return []
-    read = [{a.array for one in side for a in facts.feeding(one.value)} for side in moved]
+    fed = [[f for a in side for f in facts.feeding(a.value)] for side in moved]
+    read = [{f.array for f in one if _on(f.node, branch, side)} for side, one in enumerate(fed)]
+    places = [{a.index for a in side} for side in moved]
+    if not read[0] & read[1] or places[0] == places[1]:
+        return []
     tests = facts.graph.roots(branch.op.inputs[0], *COMPARISONS)
-    return (
-        [branch, *tests, *sorted(loops[0] | loops[1], key=lambda n: n.index)]
-        if read[0] & read[1]
-        else []
-    )
+    heads = {(*a.node.loops, a.node)[0] for side in moved for a in side}
+    return [branch, *tests, *sorted(heads, key=lambda n: n.index)]
 
 
 def _of_arguments(facts: Facts, branch: Node) -> bool:
