@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""Sample normalisations of CUDA C++, thread by thread. Written for this purpose."""
+"""Sample normalisations, and a softmax, of CUDA C++, thread by thread. Written for this purpose."""
 
 from __future__ import annotations
 
@@ -137,3 +137,30 @@ __global__ void centred(const float2* x, float* out, int n, float eps) {
 """
 )
 """Layer normalisation of a row in registers, whose elements are centred where they lie."""
+
+SOFTMAX_IN_PLACE_THREADS = """__global__ void soft(const float2* x, float2* out, int n, int most) {
+    int lane = threadIdx.x % max(blockDim.x, most);
+    float2 v[8];
+    float top = -1e30f, sum = 0.f;
+    for (int i = 0; i < 8; i++) {
+        if (i * 32 + lane < n) {
+            v[i] = x[blockIdx.x * n + i * 32 + lane];
+            top = v[i].x > top ? v[i].x : top;
+            top = v[i].y > top ? v[i].y : top;
+        }
+    }
+    for (int o = 16; o > 0; o >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, o));
+    for (int i = 0; i < 8; i++) {
+        if (i * 32 + lane < n) {
+            v[i].x = __expf(v[i].x - top);
+            v[i].y = __expf(v[i].y - top);
+            sum += v[i].x + v[i].y;
+        }
+    }
+    for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, o);
+    for (int i = 0; i < 8; i++)
+        if (i * 32 + lane < n)
+            out[blockIdx.x * n + i * 32 + lane] = make_float2(v[i].x / sum, v[i].y / sum);
+}
+"""
+"""A softmax of a row in registers, whose scores are raised where they lie."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION
+from extractors.patterns.cases_norms_threads import SOFTMAX_IN_PLACE_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
@@ -56,6 +57,7 @@ class MultiPassSafeSoftmax(Pattern):
     axis = "softmax_scheme"
     source = "Milakov and Gimelshein, Online normalizer calculation for softmax (2018), algorithm 2"
     matches = (
+        Case(SOFTMAX_IN_PLACE_THREADS, "safe 3-pass"),
         Case(SOFTMAX, "single resident tile"),
         Case(SOFTMAX_CHUNKS, "safe 3-pass"),
         Case(SOFTMAX_POINTER, "single resident tile"),

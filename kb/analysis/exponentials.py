@@ -9,7 +9,7 @@ from enum import StrEnum
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.analysis.values import Values
 from kb.ir import Literal
-from kb.ops import CONTRACTIONS, READS, OpKind
+from kb.ops import COMPARISONS, CONTRACTIONS, READS, OpKind
 
 _LOOKS = VIEWS | CASTS
 _DIFFERENCES = (OpKind.SUB, OpKind.FMA)
@@ -208,14 +208,17 @@ def _overtaken(graph: Graph, score: str | None, statistic: str | None) -> bool:
     )
 
 
+_NO_MAXIMA = READS | COMPARISONS | {OpKind.EXP, OpKind.EXP2}
+"""Above these, a maximum is of places or of what was raised, not of the scores."""
+
+
 def _element(graph: Graph, value: str) -> bool:
     """True for an element of an array in registers that starts undefined, and that no maximum went
     into."""
     held = graph.producer(graph.through(value, CASTS))
     if held is None or held.op.kind not in (OpKind.EXTRACT, OpKind.COPY):
         return False
-    raised = (OpKind.EXP, OpKind.EXP2)
-    above = graph.upstream(held.op.inputs[0], lambda n: n.op.kind in raised)
+    above = graph.upstream(held.op.inputs[0], lambda n: n.op.kind in _NO_MAXIMA)
     made = {n.op.kind for n in above}
     return OpKind.UNDEF in made and not made & {OpKind.MAXIMUM, OpKind.REDUCE_MAX}
 
