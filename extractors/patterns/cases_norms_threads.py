@@ -164,3 +164,27 @@ SOFTMAX_IN_PLACE_THREADS = """__global__ void soft(const float2* x, float2* out,
 }
 """
 """A softmax of a row in registers, whose scores are raised where they lie."""
+
+TYPES_THREADS = (
+    _WARP_SUM
+    + """template <int W>
+__global__ void norm(const void* x, float* out, int n, bool wide) {
+    float v[W];
+    float square = 0.f;
+    if (wide) {
+        for (int i = 0; i < W; i++) {
+            v[i] = ((const float*)x)[blockIdx.x * n + threadIdx.x + 32 * i];
+            square += v[i] * v[i];
+        }
+    } else {
+        for (int i = 0; i < W; i++) {
+            v[i] = __half2float(((const half*)x)[blockIdx.x * n + threadIdx.x + 32 * i]);
+            square += v[i] * v[i];
+        }
+    }
+    float r = rsqrtf(warp_sum(square) / n + 1e-5f);
+    for (int i = 0; i < W; i++) out[blockIdx.x * n + threadIdx.x + 32 * i] = v[i] * r;
+}
+"""
+)
+"""A row that is read once, as one of two types."""

@@ -141,7 +141,8 @@ def _ways(facts: Facts, branch: Node, stores: list[Access]) -> list[Node]:
     fed = [[f for a in side for f in facts.feeding(a.value)] for side in moved]
     read = [{f.array for f in one if _on(f.node, branch, side)} for side, one in enumerate(fed)]
     places = [{a.index for a in side} for side in moved]
-    if not read[0] & read[1] or places[0] == places[1]:
+    kinds = [{facts.types.dtype(a.value or "") for a in side} for side in moved]
+    if not read[0] & read[1] or places[0] == places[1] or kinds[0] != kinds[1]:
         return []
     tests = facts.graph.roots(branch.op.inputs[0], *COMPARISONS)
     heads = {(*a.node.loops, a.node)[0] for side in moved for a in side}

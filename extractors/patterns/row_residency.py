@@ -21,7 +21,7 @@ from extractors.patterns.cases_kept import (
     SUMMED_ON,
     TAIL,
 )
-from extractors.patterns.cases_norms_threads import ADDED_THREADS, SCORES_THREADS
+from extractors.patterns.cases_norms_threads import ADDED_THREADS, SCORES_THREADS, TYPES_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -212,6 +212,7 @@ class RowResidency(Pattern):
         NearMiss(
             OWN_ROW_THREADS.replace("= v[i] /", "= x[at + i] /"), why="read again", value=_REGISTERS
         ),
+        NearMiss(TYPES_THREADS, why="one of two types", value=_NUMBERS[2]),
         NearMiss(_EITHER, why="one pass on either side", value="multi-pass reload (2 passes)"),
         NearMiss(SOFTMAX_CHUNKS, why="every pass reads the row again", value=_ONCE),
         NearMiss(ROW_NORM, why="the row is one tile", value=_ONCE),

@@ -64,14 +64,23 @@ def passes(facts: Facts) -> dict[str, list[Access]]:
 
 
 def sweeps(facts: Facts, loads: list[Access]) -> int:
-    """How often loads go along a row: their loops, but for those that go on where another one of
-    them ended."""
+    """How often loads go along a row, on one way through the branches: their loops, but for those
+    that go on where another one of them ended."""
     firsts: dict[Node, Access] = {}
     for access in loads:
         if access.loop is not None:
             firsts.setdefault(access.loop, access)
     heads = [a for a in firsts.values() if not any(goes_on(facts, b, a) for b in firsts.values())]
-    return len(heads)
+    return max((len(_way_with(one, heads)) for one in heads), default=0)
+
+
+def _way_with(access: Access, others: list[Access]) -> list[Access]:
+    """A load with those of others that may run beside it."""
+    kept = [access]
+    for other in others:
+        if other is not access and not any(other.node.excludes(one.node) for one in kept):
+            kept.append(other)
+    return kept
 
 
 def goes_on(facts: Facts, access: Access, other: Access) -> bool:
