@@ -23,6 +23,17 @@ __global__ void pack(const T* x, Q* out, float by, int n) {
     if (at < n) out[at] = (Q)((float)x[at] * by);
 }
 """
+_BYTES_THREADS = """__device__ int8_t nearest(float x) {
+    uint32_t v;
+    asm volatile("cvt.rni.sat.s8.f32 %0, %1;" : "=r"(v) : "f"(x));
+    return reinterpret_cast<const int8_t&>(v);
+}
+__global__ void pack(const float* x, int8_t* out, const float* scale, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float by = *scale;
+    if (at < n) out[at] = nearest(x[at] / by);
+}
+"""
 _CLAMPS = frozenset({OpKind.MINIMUM, OpKind.MAXIMUM})
 
 GIVEN = """__global__ void pack(const float* x, signed char* out, const float* scale, int n) {
@@ -102,6 +113,7 @@ class GivenScale(Pattern):
     axis = "quant_scaling"
     source = "Micikevicius et al., FP8 Formats for Deep Learning (2022), section 3: scale, saturate"
     matches = (
+        Case(_BYTES_THREADS, "given scale before a cast to few bits"),
         Case(_ZEROED, "given scale, clamped to the range of the type"),
         Case(GIVEN, "given scale, clamped to the range of the type"),
         Case(_CLAMPED, "given scale, clamped to the range of the type"),
@@ -113,6 +125,7 @@ class GivenScale(Pattern):
         Case(_LARGEST, "given scale, clamped to the range of the type"),
     )
     near_misses = (
+        NearMiss(_BYTES_THREADS.replace("x[at] / by", "x[at]"), why="nothing scales"),
         NearMiss(_OPEN_THREADS.replace("Q", "T"), why="the type of what is scaled"),
         NearMiss(_OPEN_THREADS.replace(" * by", " + by"), why="shifted, not scaled"),
         NearMiss(

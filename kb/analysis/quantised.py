@@ -17,11 +17,19 @@ def narrowed(facts: Facts) -> list[tuple[Node, Node]]:
     """Casts of a scaled value to few bits, each with the product or quotient that scales it."""
     found = []
     for cast in facts.graph.of(OpKind.CAST):
-        if facts.types.dtype(cast.result) in FEW_BITS and facts.stored_in(cast.result):
+        few = facts.types.dtype(cast.result) in FEW_BITS or _of_bytes(cast)
+        if few and facts.stored_in(cast.result):
             made = _below(facts, cast.op.inputs[0])
             if made is not None and made.kind in _SCALES:
                 found.append((cast, made))
     return found
+
+
+def _of_bytes(cast: Node) -> bool:
+    """Whether an instruction converts to numbers of one byte, whatever register takes them."""
+    opcode = cast.op.attribute("opcode")
+    parts = opcode.split(".") if isinstance(opcode, str) else []
+    return len(parts) > 2 and parts[-2] in ("s8", "u8")
 
 
 def _below(facts: Facts, value: str) -> Node | None:
