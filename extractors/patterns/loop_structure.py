@@ -38,8 +38,6 @@ _VECTORS = {1: "one loop", 2: "two loops", 3: "three loops"}
 
 _COUNTED = frozenset({OpKind.FLOOR_DIV, OpKind.CEIL_DIV})
 """What makes a number of rounds that a thread counts."""
-
-
 _UNROLLED = """template <int W>
 __global__ void turn(const float* x, float* out) {
     float v[W];
@@ -53,8 +51,6 @@ __global__ void turn(const float* x, float* out) {
     for (int i = 0; i < W; ++i) out[at + i] = w[i];
 }
 """
-
-
 _WORKING = """__global__ void turn(const float* x, float* out, int width) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
 #pragma unroll
@@ -69,16 +65,12 @@ _LANES = """__global__ void turn(const float4* x, float4* out) {
     out[at] = make_float4(w[0], w[1], w[2], w[3]);
 }
 """
-
-
 _CHUNK = """__global__ void turn(const float* x, float* out, int n, int chunk) {
     int first = blockIdx.y * chunk, last = min(first + chunk, n);
     for (int i = first + threadIdx.x; i < last; i += blockDim.x)
         out[blockIdx.x * n + i] = x[blockIdx.x * n + i] * 2.f;
 }
 """
-
-
 _JOINED = """__global__ void join(const float* x, const float* y, const float* scale, float* out,
                      int n, int m) {
     for (int i = threadIdx.x; i < n; i += blockDim.x)
@@ -87,15 +79,11 @@ _JOINED = """__global__ void join(const float* x, const float* y, const float* s
         out[blockIdx.x * (n + m) + n + i] = y[blockIdx.x * m + i] * *scale;
 }
 """
-
-
 _CALLED = """__global__ void turn(const float* x, float* out) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     out[at] = found(x, at);
 }
 """
-
-
 _EITHER = (
     POINTER
     + """
