@@ -396,6 +396,6 @@ def _same(one: Decision, other: Decision) -> bool:
 
 
 def _joined(one: Decision, other: Decision) -> Decision:
-    lines: tuple[Lines, ...] = tuple(sorted({*one.lines, *other.lines}))
-    led = tuple(sorted({*one.elsewhere, *other.elsewhere}))
-    return replace(one, lines=lines, subject=one.subject or other.subject, elsewhere=led)
+    lines, led = {*one.lines, *other.lines}, {*one.elsewhere, *other.elsewhere}
+    whole = replace(one, lines=tuple(lines), subject=one.subject or other.subject)
+    return replace(whole, elsewhere=tuple(sorted(led)))
