@@ -391,11 +391,10 @@ def _same(one: Decision, other: Decision) -> bool:
         return True
     if one.subject == other.subject:
         return one.lines == other.lines or one.axis in HINTED
-    near = bool({*one.lines} & {*other.lines})
-    return None in (one.subject, other.subject) and near
+    return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})
 
 
 def _joined(one: Decision, other: Decision) -> Decision:
-    lines, led = {*one.lines, *other.lines}, {*one.elsewhere, *other.elsewhere}
-    whole = replace(one, lines=tuple(lines), subject=one.subject or other.subject)
-    return replace(whole, elsewhere=tuple(sorted(led)))
+    led, subject = {*one.elsewhere, *other.elsewhere}, one.subject or other.subject
+    lines = (*one.lines, *other.lines)
+    return replace(one, lines=lines, subject=subject, elsewhere=tuple(sorted(led)))
