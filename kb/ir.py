@@ -16,7 +16,7 @@ emitter may reuse, it never carries meaning; `alpha_digest` ignores it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -34,8 +34,10 @@ class Place(tuple[int, int]):
 
     origin: Origin
 
-    def __new__(cls, lines: tuple[int, int], origin: Origin) -> Place:
-        """The lines with their origin."""
+    def __new__(cls, lines: Iterable[int], origin: Origin | None = None) -> Place:
+        """The lines with their origin; the bare lines without one, as copies of records need."""
+        if origin is None:
+            return tuple(lines)  # type: ignore[return-value]
         made = super().__new__(cls, lines)
         made.origin = origin
         return made
@@ -44,6 +46,10 @@ class Place(tuple[int, int]):
         """Equal lines, of one origin when both have one."""
         same = not isinstance(other, Place) or other.origin == self.origin
         return same and tuple.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        """The opposite."""
+        return not self == other
 
     __hash__ = tuple.__hash__
 
