@@ -40,7 +40,8 @@ class TypedWriter(RegionWriter):
         helper, with the line of the kernel that leads there and those of helpers between."""
         origin = None
         if at.path != self.path:
-            origin = (at.path, (at.line, max(at.line, at.end_line)))
+            if at.path and at.line > 0:
+                origin = (at.path, (at.line, max(at.line, at.end_line)))
             at = next((s for s in reversed(self.site) if s.path == self.path), at)
         call = self.site[0] if self.site and not self.home[0] <= at.line <= self.home[1] else at
         called = call.line if call.path == at.path and call != at else 0

@@ -122,7 +122,7 @@ class _Inliner:
         """Where an operation is told: at its line, or at the call into another file."""
         if self.site is None:
             return self._placed(op.span)
-        if op.span.path == self.home or op.span.line < 1:
+        if op.span.path in ("", self.home) or op.span.line < 1:
             return self.site
         return replace(self.site, origin=(op.span.path, op.span.lines))
 

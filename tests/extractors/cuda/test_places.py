@@ -4,7 +4,9 @@ are parameters, device counts that a header sets."""
 from __future__ import annotations
 
 from extractors.cuda.launches import host_facts
+from extractors.cuda.nodes import Place
 from extractors.cuda.read import read_cuda
+from extractors.cuda.writing import TypedWriter
 from kb.ops import OpKind
 from tests.extractors.cuda.samples import ops, understood
 
@@ -104,3 +106,10 @@ def test_a_count_that_a_header_asks_of_the_device() -> None:
     headers["common.h"] = ("other.h", other)
     (found,) = host_facts(read_cuda(_GRID, "k.cu", lambda _, name: headers.get(name))).values()
     assert all(d.axis != "occupancy" for d in found.decisions)
+
+
+def test_what_stands_nowhere_leads_nowhere() -> None:
+    writer = TypedWriter("k.cu")
+    writer.site.append(Place(5, 0, 5, "k.cu"))
+    assert writer.place(Place(2, 0, 3, "near.cuh")).origin == ("near.cuh", (2, 3))
+    assert writer.place(Place(0, 0, 0, "")).origin is None
