@@ -96,18 +96,11 @@ def decision_json(decision: Decision) -> dict[str, Any]:
         "pattern": decision.pattern,
         "lines": _ranges(decision.lines),
         "file": decision.file,
-        "elsewhere": _elsewhere(decision),
+        "elsewhere": [
+            {"file": file, "lines": _ranges(lines)} for file, lines in decision.by_file.items()
+        ],
         "subject": decision.subject,
     }
-
-
-def _elsewhere(decision: Decision) -> list[dict[str, Any]]:
-    """Each other file that the lines call into, with its lines."""
-    files = dict.fromkeys(file for file, _ in decision.elsewhere)
-    return [
-        {"file": file, "lines": _ranges(tuple(x for f, x in decision.elsewhere if f == file))}
-        for file in files
-    ]
 
 
 def finding_json(finding: Finding) -> dict[str, Any]:

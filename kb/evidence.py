@@ -73,6 +73,14 @@ class Decision(Shown):
     file: str | None = None
     elsewhere: tuple[Origin, ...] = ()
 
+    @property
+    def by_file(self) -> dict[str, tuple[Lines, ...]]:
+        """What `elsewhere` says, for each file in turn."""
+        found: dict[str, tuple[Lines, ...]] = {}
+        for file, lines in self.elsewhere:
+            found[file] = (*found.get(file, ()), lines)
+        return found
+
     def __post_init__(self) -> None:
         """Keep where the lines lead, then put them in order."""
         led = {one.origin for one in self.lines if isinstance(one, Place)}

@@ -15,7 +15,7 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_FLAGGED = (
+FLAGGED = (
     POINTER
     + """
 @triton.jit
@@ -27,7 +27,7 @@ def plus(x, bias, out, n, T: tl.constexpr, SHIFT: tl.constexpr):
     tl.store(out + at, v, mask=at < n)
 """
 )
-_FLAGGED_TILE = (
+FLAGGED_TILE = (
     TILE
     + """
 @ct.kernel
@@ -42,7 +42,7 @@ def plus(x, bias, out, T: Int, SHIFT: Bool):
 
 
 _HANDED = vary(
-    _FLAGGED,
+    FLAGGED,
     (
         "    if SHIFT:\n        v += tl.load(bias",
         "    if SHIFT:\n        there = bias + at\n    else:\n        there = None\n    if SHIFT:\n        v += tl.load(there",  # noqa: E501
@@ -52,21 +52,21 @@ _HANDED = vary(
 
 
 _STORED = vary(
-    _FLAGGED,
+    FLAGGED,
     ("v += tl.load(bias + at, mask=at < n)", "tl.store(bias + at, v + v, mask=at < n)"),
 )
 _EXPRESSION = vary(
-    _FLAGGED,
+    FLAGGED,
     ("    if SHIFT:\n        v += tl.load(bias + at, mask=at < n)\n",
      "    v += tl.load(bias + at, mask=at < n) if SHIFT else 0.0\n"),
 )  # fmt: skip
 _UPDATED = vary(
-    _FLAGGED,
+    FLAGGED,
     ("tl.load(bias + at, mask=at < n)\n    tl.store",
      "tl.load(bias + at, mask=at < n)\n        tl.store(bias + at, v, mask=at < n)\n    tl.store"),
 )  # fmt: skip
 _EITHER = vary(
-    _FLAGGED,
+    FLAGGED,
     ("SHIFT: tl.constexpr", "SHIFT: tl.constexpr, FIRST: tl.constexpr"),
     (
         "    if SHIFT:",
@@ -74,7 +74,7 @@ _EITHER = vary(
     ),
 )
 _STORED_TILE = vary(
-    _FLAGGED_TILE,
+    FLAGGED_TILE,
     ("v = v + ct.load(bias, index=(i,), shape=(T,))", "ct.store(bias, index=(i,), tile=v + v)"),
 )
 _READ = "operand read under a constexpr flag"
@@ -98,7 +98,7 @@ def shift(x, scale, out, MODE: tl.constexpr, T: tl.constexpr):
 
 
 _DENIED = vary(
-    _FLAGGED,
+    FLAGGED,
     (
         "    tl.store",
         "    if not SHIFT:\n"
@@ -109,7 +109,7 @@ _DENIED = vary(
     ),
 )
 _CHAINED = vary(
-    _FLAGGED,
+    FLAGGED,
     ("SHIFT: tl.constexpr", "SHIFT: tl.constexpr, LAST: tl.constexpr"),
     (
         "        v += tl.load(bias + at, mask=at < n)\n",
@@ -120,7 +120,7 @@ _CHAINED = vary(
         "        v = tl.exp(v)\n",
     ),
 )
-_THREADS = """template <bool SHIFT>
+FLAGGED_THREADS = """template <bool SHIFT>
 __global__ void plus(const float* x, const float* bias, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= n) return;
@@ -139,16 +139,16 @@ class OperandUnderFlag(Pattern):
     axis = "optional_inputs"
     source = "Triton documentation, tl.constexpr: branches that are taken at compile time"
     matches = (
-        Case(_FLAGGED, "operand read under a constexpr flag"),
+        Case(FLAGGED, "operand read under a constexpr flag"),
         Case(_HANDED, "operand read under a constexpr flag"),
-        Case(_FLAGGED_TILE, "operand read under a constexpr flag"),
+        Case(FLAGGED_TILE, "operand read under a constexpr flag"),
         Case(_MODES, "operand read under a constexpr flag"),
         Case(_EXPRESSION, _READ),
         Case(_UPDATED, _READ),
         Case(_EITHER, _READ),
         Case(_CHAINED, _READ),
         Case(_DENIED, _READ),
-        Case(_THREADS, _READ),
+        Case(FLAGGED_THREADS, _READ),
         Case(_STORED, _WRITTEN),
         Case(_STORED_TILE, _WRITTEN),
     )
@@ -165,7 +165,7 @@ class OperandUnderFlag(Pattern):
             vary(_MODES, ("    if MODE == 2:\n", "    else:\n"), ("MODE == 1", "MODE")),
             why="the array is read on both sides",
         ),
-        NearMiss(vary(_FLAGGED, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
+        NearMiss(vary(FLAGGED, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
         NearMiss(vary(_EXPRESSION, ("SHIFT: tl.constexpr", "SHIFT")), why="chosen at run time"),
         NearMiss(
             vary(_EXPRESSION, ("else 0.0", "else tl.load(bias + at + n)")),
@@ -193,16 +193,18 @@ class OperandUnderFlag(Pattern):
             vary(_CHAINED, ("tl.exp(v) + tl.load(bias + at", "tl.exp(v) + tl.load(bias + 2 * at")),
             why="each way reads its own places: how the array is read is what the flags choose",
         ),
-        NearMiss(vary(_FLAGGED, ("load(bias", "load(x")), why="the array is read anyway"),
+        NearMiss(vary(FLAGGED, ("load(bias", "load(x")), why="the array is read anyway"),
         NearMiss(
-            vary(_FLAGGED_TILE, ("ct.load(bias,", "ct.load(x,")), why="the array is read anyway"
+            vary(FLAGGED_TILE, ("ct.load(bias,", "ct.load(x,")), why="the array is read anyway"
         ),
         NearMiss(
-            vary(_FLAGGED_TILE, ("if SHIFT:", "if i < T:")), why="blocks by their place, no flag"
+            vary(FLAGGED_TILE, ("if SHIFT:", "if i < T:")), why="blocks by their place, no flag"
         ),
-        NearMiss(_THREADS.replace("constexpr (SHIFT)", "(n > 4)"), why="chosen at run time"),
+        NearMiss(FLAGGED_THREADS.replace("constexpr (SHIFT)", "(n > 4)"), why="chosen at run time"),
         NearMiss(
-            _THREADS.replace("v += bias[at]", "bias[at] = v").replace("const float* b", "float* b"),
+            FLAGGED_THREADS.replace("v += bias[at]", "bias[at] = v").replace(
+                "const float* b", "float* b"
+            ),
             why="threads store it: a side output",
         ),
         NearMiss(ADD_POINTER, why="every array is read"),

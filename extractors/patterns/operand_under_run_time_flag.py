@@ -5,46 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import POINTER, TILE, vary
-from extractors.patterns.operand_under_flag import one_side
+from extractors.patterns.cases import vary
+from extractors.patterns.operand_under_flag import (
+    FLAGGED,
+    FLAGGED_THREADS,
+    FLAGGED_TILE,
+    one_side,
+)
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_GIVEN = (
-    POINTER
-    + """
-@triton.jit
-def plus(x, bias, out, n, shift, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    v = tl.load(x + at, mask=at < n)
-    if shift:
-        v += tl.load(bias + at, mask=at < n)
-    tl.store(out + at, v, mask=at < n)
-"""
+_GIVEN = vary(FLAGGED, ("SHIFT: tl.constexpr", "SHIFT"))
+_TILE = vary(FLAGGED_TILE, ("SHIFT: Bool", "SHIFT"))
+_THREADS = vary(
+    FLAGGED_THREADS,
+    ("template <bool SHIFT>\n", ""),
+    ("int n)", "int n, bool SHIFT)"),
+    ("if constexpr (SHIFT)", "if (SHIFT)"),
 )
-_TILE = (
-    TILE
-    + """
-@ct.kernel
-def plus(x, bias, out, shift, T: Int):
-    i = ct.bid(0)
-    v = ct.load(x, index=(i,), shape=(T,))
-    if shift:
-        v = v + ct.load(bias, index=(i,), shape=(T,))
-    ct.store(out, index=(i,), tile=v)
-"""
-)
-_THREADS = """__global__ void plus(const float* x, const float* bias, float* out, int n,
-                                bool shift) {
-    int at = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at >= n) return;
-    float v = x[at];
-    if (shift) v += bias[at];
-    out[at] = v;
-}
-"""
 _READ = "operand read under a runtime flag"
 
 
@@ -57,26 +37,25 @@ class OperandUnderRunTimeFlag(Pattern):
     source = "CUDA C++ Programming Guide, branches that all threads of a grid take alike"
     matches = (
         Case(_GIVEN, _READ),
-        Case(vary(_GIVEN, ("if shift:", "if not shift:")), _READ),
+        Case(vary(_GIVEN, ("if SHIFT:", "if not SHIFT:")), _READ),
         Case(_TILE, _READ),
         Case(_THREADS, _READ),
-        Case(_THREADS.replace("if (shift) v += bias[at]", "v += shift ? bias[at] : 0.f"), _READ),
-        Case(_THREADS.replace("bool shift", "int shift"), _READ),
+        Case(_THREADS.replace("if (SHIFT) v += bias[at]", "v += SHIFT ? bias[at] : 0.f"), _READ),
+        Case(_THREADS.replace("bool SHIFT", "int SHIFT"), _READ),
     )
     near_misses = (
-        NearMiss(vary(_GIVEN, ("shift, T", "T"), ("T: tl", "shift: tl.constexpr, T: tl")),
-                 why="chosen when it is compiled"),
-        NearMiss(vary(_GIVEN, ("if shift:", "if n > 4:")), why="a size decides, no flag"),
+        NearMiss(FLAGGED, why="chosen when it is compiled"),
+        NearMiss(vary(_GIVEN, ("if SHIFT:", "if n > 4:")), why="a size decides, no flag"),
         NearMiss(vary(_GIVEN, ("load(bias", "load(x")), why="the array is read anyway"),
         NearMiss(
             vary(_GIVEN, ("    tl.store", "    else:\n        v += tl.load(bias)\n    tl.store")),
             why="read on both sides",
         ),
-        NearMiss(vary(_TILE, ("shift, T", "T"), ("T: Int", "shift: Bool, T: Int")),
-                 why="chosen when it is compiled"),
+        NearMiss(FLAGGED_TILE, why="chosen when it is compiled"),
+        NearMiss(FLAGGED_THREADS, why="chosen when it is compiled"),
         NearMiss(vary(_TILE, ("ct.load(bias,", "ct.load(x,")), why="the array is read anyway"),
-        NearMiss(_THREADS.replace("if (shift)", "if (at > 4)"), why="threads differ"),
-        NearMiss(_THREADS.replace("if (shift)", "if (n > 4)"), why="a size decides, no flag"),
+        NearMiss(_THREADS.replace("if (SHIFT)", "if (at > 4)"), why="threads differ"),
+        NearMiss(_THREADS.replace("if (SHIFT)", "if (n > 4)"), why="a size decides, no flag"),
         NearMiss(
             _THREADS.replace("v += bias[at]", "bias[at] = v").replace("const float* b", "float* b"),
             why="threads store it: a side output",

@@ -113,8 +113,8 @@ class CacheKeyIncomplete(Rule):
         names = material.search_names(search)
         params = [name for name, _ in material.signature.params]
         row = search.args if isinstance(search.args, tuple) else ()
-        whole = {part.args[0] for part in _parts(key) if part.op == "shape"}
-        known = {names.text(part) for part in (*key, *_parts(key))}
+        whole = {part.args[0] for part in parts(key) if part.op == "shape"}
+        known = {names.text(part) for part in (*key, *parts(key))}
         grid = search.grid if isinstance(search.grid, tuple) else (search.grid,)
         missing: dict[str, str] = {}
         work = _work(subject.facts)
@@ -141,8 +141,8 @@ class CacheKeyIncomplete(Rule):
         self, subject: Subject, material: Material, key: tuple[Value, ...], places: Sequence[Lines]
     ) -> Iterator[Finding]:
         """A key of sizes and flags alone."""
-        asked = {str(part.args[1]) for part in _parts(key) if part.op == "attr"}
-        named = {str(part.args[0]) for part in _parts(key) if part.op == "sym"}
+        asked = {str(part.args[1]) for part in parts(key) if part.op == "attr"}
+        named = {str(part.args[0]) for part in parts(key) if part.op == "sym"}
         missing = []
         if not asked & _TYPES and not _types_checked(material):
             missing.append("the type of the elements")
@@ -214,29 +214,29 @@ def _key_lines(material: Material, search: SearchRecord) -> Iterator[Lines]:
 def _told_whole(search: SearchRecord, key: tuple[Value, ...]) -> bool:
     """Whether every part of a key is known for what it is: a number, a word, an expression over
     arrays, or an argument that the search hands to the kernel or shapes the grid with."""
-    given = {part for value in (search.args, search.grid) for part in _parts(value)}
+    given = {part for value in (search.args, search.grid) for part in parts(value)}
     return all(
         part in given or str(part.args[0]).startswith(_DEVICE)
-        for part in _parts(key)
+        for part in parts(key)
         if part.op == "sym" and not _array(part, key)
-    ) and not any(part.op == "call" for part in _parts(key))
+    ) and not any(part.op == "call" for part in parts(key))
 
 
 def _array(symbol: Expr, key: tuple[Value, ...]) -> bool:
     """Whether a key asks a symbol for its extents, type or device: an array."""
     asking = ("dim", "shape", "stride", "attr", "rank")
-    return any(part.op in asking and symbol in part.args for part in _parts(key))
+    return any(part.op in asking and symbol in part.args for part in parts(key))
 
 
 def _types_checked(material: Material) -> bool:
     """Whether the host asks for the type of elements anywhere: there may be only one."""
     checks = (e for row in material.events.values() for e in row if isinstance(e, CheckRecord))
     return any(
-        part.op == "attr" and part.args[1] == "dtype" for c in checks for part in _parts(c.cond)
+        part.op == "attr" and part.args[1] == "dtype" for c in checks for part in parts(c.cond)
     )
 
 
-def _parts(value: Value) -> Iterator[Expr]:
+def parts(value: Value) -> Iterator[Expr]:
     """Every expression inside a value, bounded."""
     pending = [value]
     for _ in range(MAX_PARTS):
@@ -289,7 +289,7 @@ def _walked(facts: Facts, material: Material, given: dict[str, Value]) -> Iterat
                 extent = make("dim", array, axis)
             else:
                 continue
-            yield from (part for part in _parts(extent) if part.op == "dim")
+            yield from (part for part in parts(extent) if part.op == "dim")
 
 
 def _trip_counts(facts: Facts, bound: symbolic.Expr) -> Iterator[symbolic.Atom]:

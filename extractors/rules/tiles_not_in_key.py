@@ -7,15 +7,12 @@ from collections.abc import Iterable, Iterator
 from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.facts import Material
 from extractors.host.tuning import axis_names, key_values
-from extractors.host.values import Choice, Expr, Value
+from extractors.host.values import Expr
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.rules.cache_key_incomplete import opaque
+from extractors.rules.cache_key_incomplete import opaque, parts
 from extractors.rules.cases import AUTOTUNED
 from kb.evidence import Finding, Severity
-
-MAX_PARTS = 400
-"""Parts of a grid or of an argument that are looked at."""
 
 _ROWS = vary(
     AUTOTUNED,
@@ -79,14 +76,14 @@ def _left_out(
 ) -> Iterator[tuple[str, str]]:
     """Sizes that the grid cuts into tiles of a searched extent, with the name of the extent, where
     no argument of the key is made of any of them."""
-    kept = {part for name, value in launch.args if name in named for part in _inside(value)}
+    kept = {part for name, value in launch.args if name in named for part in parts(value)}
     searched = {axis for axis in axis_names(search) if _varies(search, axis)}
     told: set[str] = set()
-    for part in _inside(launch.grid):
+    for part in parts(launch.grid):
         if part.op != "cdiv" or not isinstance(part.args[1], Expr) or part.args[1].op != "axis":
             continue
         size, axis = part.args[0], str(part.args[1].args[1])
-        atoms = {one for one in _inside(size) if _asks(one)}
+        atoms = {one for one in parts(size) if _asks(one)}
         if axis not in searched or not atoms or atoms & kept:
             continue
         name = next((n for n, value in launch.args if value == size), "")
@@ -104,18 +101,3 @@ def _varies(search: SearchRecord, axis: str) -> bool:
 def _asks(part: Expr) -> bool:
     """Whether a part of a size asks an array for an extent or for its number of elements."""
     return part.op in ("dim", "shape") or (part.op == "attr" and part.args[1] == "numel")
-
-
-def _inside(value: Value) -> Iterator[Expr]:
-    """Every expression inside a value."""
-    pending: list[Value] = [value]
-    for item in pending:
-        if len(pending) > MAX_PARTS:
-            return
-        if isinstance(item, tuple):
-            pending.extend(item)
-        elif isinstance(item, Choice):
-            pending.extend((item.cond, item.then, item.other))
-        elif isinstance(item, Expr):
-            yield item
-            pending.extend(item.args)

@@ -224,23 +224,18 @@ def _evidence(document: Document) -> tuple[Entry, ...]:
 
 
 def _decision(decision: Decision) -> Fact:
+    elsewhere: list[Scalar | Lines] = []
+    for file, lines in decision.by_file.items():
+        elsewhere += [file, *lines]
     attributes = _attributes(
         kind=None if decision.kind is AxisKind.DESIGN else (decision.kind.value,),
         pattern=(decision.pattern,),
         lines=_some(decision.lines),
         subject=_one(decision.subject),
         file=_one(decision.file),
-        elsewhere=_elsewhere(decision),
+        elsewhere=tuple(elsewhere) or None,
     )
     return Fact("decision", (decision.axis, decision.value), attributes)
-
-
-def _elsewhere(decision: Decision) -> tuple[Scalar | Lines, ...] | None:
-    """Each file with its lines behind it; None when there are none."""
-    found: list[Scalar | Lines] = []
-    for file, rows in groupby(decision.elsewhere, key=lambda row: row[0]):
-        found += [file, *(lines for _, lines in rows)]
-    return tuple(found) or None
 
 
 def _finding(finding: Finding) -> Fact:
