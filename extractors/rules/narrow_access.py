@@ -14,6 +14,7 @@ from kb.ir import TileType
 from kb.ops import OWN_THREAD, OpKind
 
 _BYTES = {"i8": 1, "u8": 1, "f8e4m3": 1, "f8e5m2": 1, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
+"""Bytes of short elements; not of flags, which collectives pack, nor of what has no type."""
 
 _HALVES = """
 #include <cuda_fp16.h>

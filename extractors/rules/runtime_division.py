@@ -57,8 +57,8 @@ __global__ void scale(const float* x, const float* w, float* out, int n, int wid
 
 class RuntimeDivision(Rule):
     """The row or the column of an element is its number divided by a size that is passed at run
-    time, or the rest of that: a processor has no instruction for it, and each element takes twenty
-    and more, in 64 bits a hundred."""
+    time, or the rest of that: a processor has no instruction for it, and each element takes a
+    series of them, a longer one in 64 bits."""
 
     name = "runtime-division"
     dialects = ("cuda", "cutile", "triton")
@@ -99,8 +99,8 @@ class RuntimeDivision(Rule):
         yield self.finding(
             subject,
             f"the place of every element is divided by {names}, known only at run time"
-            f"{', in 64 bits' if wide else ''}: a quotient or remainder takes twenty instructions "
-            "and more, and each element does it again",
+            f"{', in 64 bits' if wide else ''}: no instruction divides whole numbers, a "
+            "quotient or remainder is a series of them, and each element does it again",
             "give rows and columns axes of the grid or of the tile, or divide by multiplication "
             "with a prepared divisor",
             found,

@@ -8,6 +8,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.flags import unless
 from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, sub
+from kb.dtypes import is_float
 from kb.ops import OpKind
 from kb.space import Constraint, implied
 
@@ -86,7 +87,7 @@ def _single(atom: Atom) -> bool:
 
 
 def _floats(facts: Facts, source: Access) -> bool:
-    return facts.types.dtype(source.value).startswith(("f", "bf"))
+    return is_float(facts.types.dtype(source.value))
 
 
 def _asked(facts: Facts, access: Access, source: Access) -> bool:
