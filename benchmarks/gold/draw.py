@@ -89,8 +89,10 @@ def main() -> None:
             kernels(given.corpus / name, mark, known, given.longest)
             for name in (POOLS[mark] if count else ())
         ]
-        pools = [pool for pool in pools if pool]
         for turn in range(count):
+            pools = [pool for pool in pools if pool]
+            if not pools:
+                parser.error(f"only {turn} kernels of {mark} are left to draw")
             pool = pools[turn % len(pools)]
             drawn = rng.choice(pool)
             pool.remove(drawn)
