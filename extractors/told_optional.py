@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision, Lines
 from kb.ops import READS, OpKind
+
+OPTIONAL = "optional_inputs"
+"""Operands that may be missing."""
 
 NULL, FLAG = "null-pointer-for-an-absent-input", "operand-read-under-a-compile-time-flag"
 """The patterns of operands that are asked for when the kernel runs, and when it is compiled."""
@@ -25,6 +28,25 @@ def told_once(decisions: Sequence[Decision], of_threads: bool) -> list[Decision]
     names = {n for d in (*asked, *same) if d.subject for n in d.subject.split(", ")}
     whole = replace(asked[0], lines=tuple(sorted(lines)), subject=", ".join(sorted(names)) or None)
     return [whole if d is asked[0] else d for d in decisions if d not in same]
+
+
+def given_or_not(program: Sequence[Decision], host: Sequence[Decision]) -> Iterator[Decision]:
+    """Operands that the program reads under a flag, and what the host hands in where they are not
+    given: one decision, which the host names."""
+    read = [d for d in program if d.axis == OPTIONAL and d.file is None]
+    joined: set[Decision] = set()
+    for decision in host:
+        names = _operands(decision) if decision.axis == OPTIONAL else set()
+        same = [d for d in read if names & _operands(d)]
+        joined.update(same)
+        lines = tuple(sorted({*decision.lines, *(line for d in same for line in d.lines)}))
+        yield replace(decision, lines=lines) if same else decision
+    yield from (d for d in program if d not in joined)
+
+
+def _operands(decision: Decision) -> set[str]:
+    """The operands that a decision names, without their flags."""
+    return {one.split(" by ")[0] for one in (decision.subject or "").split(", ")} - {""}
 
 
 def asked_for(facts: Facts, operand: str, flag: str) -> tuple[Lines, ...]:

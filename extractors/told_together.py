@@ -22,7 +22,7 @@ from extractors.told_backward import computed_again, gradient_alone, loss_beside
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import FLAGGED, along_lanes, with_branches, with_rules
-from extractors.told_optional import asked_for, told_once
+from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_splits import counted, of_workers
 from extractors.told_strides import CONTIGUOUS, in_any_order, laid_out
 from kb.analysis.chunks import chunk_extents
@@ -73,9 +73,6 @@ COMPACT = frozenset({
 
 STRIDED = COMPACT | {"strides-of-every-axis-handed-in", "one-set-of-strides-for-several-arrays"}
 """Patterns of arrays whose layout the host settles where it makes them contiguous."""
-
-OPTIONAL = "optional_inputs"
-"""Operands that may be missing."""
 
 SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
 """Axes that the grid of the launch belongs to."""
@@ -137,6 +134,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     launched = detection.facts.of_threads and any(d.axis == WARPS for d in rest)
     for decision in program:
         if launched and decision.axis == WARPS:
+            rest = [_shown(d, decision) if _within(d, decision) else d for d in rest]
             continue  # the kernel promises a bound, the launch gives the number
         if decision.axis in SHARED_OUT and decision.file is None:
             decision = replace(decision, lines=_united(decision.lines, facts.grid_lines))
@@ -152,26 +150,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         found = [d for d in found if d.axis != SPLIT or d.value != SERIAL]
     found = [*_with_launches([*_with_launches(found, cuts, CUT)], stages, SPLIT)]
     rest = [*_optional(rest, detection)]
-    return merged_decisions([*_given_or_not(found, rest), *_chosen(_one(rules))])
-
-
-def _given_or_not(program: Sequence[Decision], host: Sequence[Decision]) -> Iterator[Decision]:
-    """Operands that the program reads under a flag, and what the host hands in where they are not
-    given: one decision, which the host names."""
-    read = [d for d in program if d.axis == OPTIONAL and d.file is None]
-    joined: set[Decision] = set()
-    for decision in host:
-        names = _operands(decision) if decision.axis == OPTIONAL else set()
-        same = [d for d in read if names & _operands(d)]
-        joined.update(same)
-        lines = _united(decision.lines, *(d.lines for d in same))
-        yield replace(decision, lines=lines) if same else decision
-    yield from (d for d in program if d not in joined)
-
-
-def _operands(decision: Decision) -> set[str]:
-    """The operands that a decision names, without their flags."""
-    return {one.split(" by ")[0] for one in (decision.subject or "").split(", ")} - {""}
+    return merged_decisions([*given_or_not(found, rest), *_chosen(_one(rules))])
 
 
 def _held_by_threads(detection: Detection) -> set[str]:
@@ -334,6 +313,12 @@ def _shown(rule: Decision, program: Decision) -> Decision:
     if rule.axis != program.axis:
         return rule
     return replace(rule, lines=_united(rule.lines, program.lines))
+
+
+def _within(launched: Decision, bound: Decision) -> bool:
+    """Whether blocks are as large as the kernel promises, as far as both are known."""
+    known = launched.value.isdigit() and bound.value.isdigit()
+    return launched.value == bound.value if known else not bound.value.isdigit()
 
 
 def _one(rules: Sequence[Decision]) -> Iterator[Decision]:

@@ -304,6 +304,10 @@ OWN_THREAD = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 """What a thread asks about itself."""
 
 COMPARISONS = frozenset({OpKind.EQ, OpKind.NE, OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
+MIRRORED: dict[str, str] = {
+    OpKind.LT: OpKind.GT, OpKind.LE: OpKind.GE, OpKind.GT: OpKind.LT, OpKind.GE: OpKind.LE,
+}  # fmt: skip
+"""What a comparison asks when its sides change places; equality stays what it is."""
 
 
 def effect_of(kind: str) -> Effect:

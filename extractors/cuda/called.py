@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.checks import Check
-from extractors.cuda.launch_site import LaunchSite, Level, Names, both, constant, owner
+from extractors.cuda.launch_site import ALIAS, LaunchSite, Level, Names, both, constant, owner
 from extractors.cuda.render import shown
 
 MAX_LEVELS = 3
@@ -128,6 +128,9 @@ def _bound(
         elif isinstance(argument, n.CType | n.Name) and parameter.dtype != "typename":
             if not argument.arguments and shown(argument) != parameter.name:
                 yield parameter.name, n.Name(called.call.at, shown(argument))
+        elif isinstance(argument, n.CType) and argument.name != parameter.name:
+            made = n.Name(called.call.at, argument.name, argument.arguments)
+            yield f"{ALIAS}{parameter.name}", made
 
 
 def _number(given: n.Expr) -> int | None:

@@ -1,28 +1,73 @@
-"""Where the host gives the template arguments of a kernel: what is compiled in."""
+"""Where the host gives and chooses the template arguments of a kernel: what is compiled in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.launch_site import LaunchSite
-from kb.evidence import AxisKind, Decision
+from extractors.cuda.launch_site import ALIAS, LaunchSite
+from extractors.cuda.render import shown
+from kb.evidence import AxisKind, Decision, Lines
 
 MAX_SITES = 60
 """Launches whose arguments are told; a dispatch of more is told by the kernel alone."""
 
+MAX_DEPTH = 5
+"""Names behind names that a template argument is followed through."""
+
 
 def compiled_in(definition: n.Definition, sites: Sequence[LaunchSite]) -> tuple[Decision, ...]:
-    """The names of a template kernel with arguments, where launches of the kernel's file stand."""
+    """The names of a template kernel with arguments, where launches of the kernel's file stand, and
+    the tests by which the host takes one set of arguments or another."""
     home = definition.at.path
-    named = [one.kernel for one in sites[:MAX_SITES] if one.kernel.arguments]
-    lines = {place(name.at) for name in named if name.at.path == home}
+    named = [one for one in sites[:MAX_SITES] if one.kernel.arguments]
+    lines = {place(one.kernel.at) for one in named if one.kernel.at.path == home}
     if not definition.template or not lines:
         return ()
+    lines |= _chosen_by(named, home)
     return (
         Decision(
             axis="specialization", value="constexpr", kind=AxisKind.HOST,
-            pattern="problem-extents-as-compile-time-constants", lines=tuple(lines),
+            pattern="problem-extents-as-compile-time-constants", lines=tuple(sorted(lines)),
         ),
     )  # fmt: skip
+
+
+def _chosen_by(sites: Sequence[LaunchSite], home: str) -> set[Lines]:
+    """Tests of the host with other template arguments on their one side than on the other."""
+    given = [tuple(shown_by(one)) for one in sites]
+    if len({*given}) == 1:
+        return set()
+    pairs = list(zip(sites, given, strict=True))
+    tests = {test.at: shown(test) for one in sites for test in one.tests if test.at.path == home}
+    cases = {label.at: shown(label) for one in sites for _, label in one.cases}
+    labelled: dict[str, set[tuple[str, ...]]] = {}
+    for one, made in pairs:
+        for _, label in one.cases:
+            labelled.setdefault(shown(label), set()).add(made)
+    differ = len({frozenset(made) for made in labelled.values()}) > 1
+    return {place(at) for at, text in tests.items() if _divides(text, pairs)} | {
+        place(at) for at in cases if differ and at.path == home
+    }
+
+
+def _divides(test: str, pairs: Sequence[tuple[LaunchSite, tuple[str, ...]]]) -> bool:
+    """Whether launches with a condition have other arguments than those without it."""
+    inside = {made for one, made in pairs if test in one.guards}
+    outside = {made for one, made in pairs if f"not ({test})" in one.guards}
+    return bool(inside and outside) and inside != outside
+
+
+def shown_by(site: LaunchSite) -> Iterator[str]:
+    """What the template arguments of a launch are in the end, name by name."""
+    pending: list[tuple[n.CType | n.Expr, int]] = [(one, 0) for one in site.kernel.arguments]
+    for one, depth in pending:
+        text = one.name if isinstance(one, n.CType) else shown(one)
+        behind = site.names.get(f"{ALIAS}{text}") or site.names.get(text)
+        if isinstance(behind, n.Expr) and depth < MAX_DEPTH:
+            pending.append((behind, depth + 1))
+            continue
+        yield text
+        if isinstance(one, n.CType | n.Name) and depth < MAX_DEPTH:
+            pending += [(argument, depth + 1) for argument in one.arguments]

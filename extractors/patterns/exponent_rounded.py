@@ -64,6 +64,7 @@ class ExponentRounded(Pattern):
     matches = (
         Case(_POWER, "exponent rounded up"),
         Case(_BITS, "exponent rounded up"),
+        Case(vary(_BITS, ("((b >> 23) & 0xFF)", "(0xFF & (b >> 23))")), "exponent rounded up"),
         Case(_POWER_TILE, "exponent rounded down"),
         Case(_POWER_THREADS, "exponent rounded up"),
     )
@@ -98,7 +99,10 @@ def _raised(facts: Facts) -> list[Node]:
         for above, below in (total.op.inputs[:2], total.op.inputs[1::-1]):
             shift = facts.graph.producer(facts.graph.through(above, _SEEN_AS))
             if shift is not None and shift.op.kind == OpKind.BIT_AND:
-                shift = facts.graph.producer(facts.graph.through(shift.op.inputs[0], _SEEN_AS))
+                kept = [v for v in shift.op.inputs[:2] if facts.values.literal(v) is None]
+                shift = (
+                    facts.graph.producer(facts.graph.through(kept[0], _SEEN_AS)) if kept else None
+                )
             if shift is None or shift.op.kind != OpKind.SHIFT_RIGHT:
                 continue
             tests = facts.graph.upstream(below, lambda n: n.op.kind not in _ASKED)

@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.taps import shifted, stepped
+from kb.analysis.windows import slid
 from kb.evidence import Decision
 
 _TAPS = (
@@ -119,9 +120,53 @@ _PARTS_THREADS = """__global__ void parts(const float* x, const int* starts, flo
 """
 
 
+_SLID = (
+    POINTER
+    + """
+@triton.jit
+def follow(x, w, out, n, s, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    a = tl.load(x + at)
+    b = tl.load(x + s + at)
+    for i in range(2, n):
+        c = tl.load(x + i * s + at)
+        tl.store(out + i * s + at, a * tl.load(w) + b * tl.load(w + 1) + c * tl.load(w + 2))
+        a = b
+        b = c
+"""
+)
+_SLID_TILE = (
+    TILE
+    + """
+@ct.kernel
+def follow(x, out, n, T: Int):
+    col = ct.bid(0)
+    a = ct.load(x, index=(0, col), shape=(1, T))
+    b = ct.load(x, index=(1, col), shape=(1, T))
+    for i in range(2, n):
+        c = ct.load(x, index=(i, col), shape=(1, T))
+        ct.store(out, index=(i, col), tile=a + b * 2.0 + c)
+        a = b
+        b = c
+"""
+)
+_SLID_THREADS = """__global__ void follow(const float* x, const float* w, float* o, int n, int s) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float held[4] = {0};
+    for (int i = 0; i < n; ++i) {
+        held[3] = x[i * s + at];
+        float sum = 0.f;
+        for (int j = 0; j < 4; ++j) sum += w[j] * held[j];
+        o[i * s + at] = sum;
+        for (int j = 0; j < 3; ++j) held[j] = held[j + 1];
+    }
+}
+"""
+
+
 class OverlappingWindows(Pattern):
     """Loads of an array whose positions differ by small numbers; or one load in a loop whose rounds
-    shift it along its own lanes."""
+    shift it along its own lanes; or a window held over the rounds, which moves by one in each."""
 
     name = "overlapping-window-loads"
     axis = "stencil_access"
@@ -137,8 +182,22 @@ class OverlappingWindows(Pattern):
             vary(_POOL, ("range(K)", "range(1 - K, 1)")),
             "one shifted load per tap",
         ),
+        Case(_SLID, "register shift"),
+        Case(_SLID_TILE, "register shift"),
+        Case(_SLID_THREADS, "register shift"),
     )
     near_misses = (
+        NearMiss(vary(_SLID, ("a = b", "a = a + b")), why="a sum", value="register shift"),
+        NearMiss(
+            vary(_SLID_TILE, ("a + b * 2.0 + c", "a + c")),
+            why="fetched ahead: the round computes with one of them",
+            value="register shift",
+        ),
+        NearMiss(
+            _SLID_THREADS.replace("held[j] = held[j + 1]", "held[j] = held[j] * 0.5f"),
+            why="every element stays where it is",
+            value="register shift",
+        ),
         NearMiss(_PARTS_THREADS, why="neighbours say where a part begins and where it ends"),
         NearMiss(
             vary(
@@ -213,3 +272,5 @@ class OverlappingWindows(Pattern):
         taps = stepped(facts)
         if taps:
             yield self.decide(facts, "one shifted load per tap", taps)
+        if moved := slid(facts):
+            yield self.decide(facts, "register shift", moved)

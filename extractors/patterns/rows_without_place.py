@@ -22,6 +22,7 @@ class RowsWithoutPlace(Pattern):
     source = "vLLM, csrc/cache_kernels.cu: a padded token has slot -1"
     matches = (
         Case(vary(MARKED, ("own == left_out", "own < 0")), "rows with a negative number return"),
+        Case(vary(MARKED, ("own == left_out", "0 > own")), "rows with a negative number return"),
         Case(
             vary(MARKED_TILE, ("name == left_out", "name < 0")),
             "rows with a negative number return",

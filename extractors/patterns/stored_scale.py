@@ -74,8 +74,6 @@ def expand(packed, scales, out, T: Int):
     ct.store(out, index=(i,), tile=number * ct.load(scales, index=(i,), shape=(1,)))
 """
 )
-
-
 _MASKED_BY_LENGTH = (
     POINTER
     + """
@@ -87,8 +85,6 @@ def ragged(x, lengths, scales, out, n, T: tl.constexpr):
     tl.store(out + at, v * tl.load(scales + tl.program_id(0)), mask=inside)
 """
 )
-
-
 _DOTTED = (
     POINTER
     + """
@@ -108,8 +104,6 @@ _LARGEST = vary(
     QUANTISE,
     ("    tl.store(out + row * n + at, (v / s).to(tl.int8), mask=at < n)\n", ""),
 )
-
-
 QUANTISE_THREADS = """__global__ void quantise(const float* x, signed char* out, float* scales) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     float v[16];
@@ -147,6 +141,9 @@ _QUANTISE_VECTORS = """__global__ void narrow(const half* x, signed char* out, f
 """
 
 
+_LOST = "the scale is not kept, so nobody can undo the division"
+
+
 class StoredScale(Pattern):
     """Elements are divided by a scale made of the largest of them and the scale is stored; or bits
     of loaded words are multiplied by a loaded scale."""
@@ -157,6 +154,7 @@ class StoredScale(Pattern):
     matches = (
         Case(QUANTISE, "scale from the largest element"),
         Case(QUANTISE_TILE, "scale from the largest element"),
+        Case(QUANTISE_TILE.replace("v / s, ", "(1.0 / s) * v, "), "scale from the largest element"),
         Case(_LARGEST, "largest element stored"),
         Case(vary(_LARGEST, ("tl.abs(v)", "tl.maximum(v, -v)")), "largest element stored"),
         Case(QUANTISE_THREADS, "scale from the largest element"),
@@ -168,18 +166,12 @@ class StoredScale(Pattern):
         Case(_EXPAND_TILE, "loaded scale times unpacked bits"),
     )
     near_misses = (
-        NearMiss(
-            vary(QUANTISE, ("    tl.store(scales + row, s)\n", "")),
-            why="the scale is not kept, so nobody can undo the division",
-        ),
+        NearMiss(vary(QUANTISE, ("    tl.store(scales + row, s)\n", "")), why=_LOST),
         NearMiss(
             vary(_DOTTED, (" * tl.load(scales + row * n + (k + at) // 32)", "")),
             why="the other factor is an operand, one for every element",
         ),
-        NearMiss(
-            vary(QUANTISE_THREADS, ("    scales[at] = s;\n", "")),
-            why="the scale is not kept, so nobody can undo the division",
-        ),
+        NearMiss(vary(QUANTISE_THREADS, ("    scales[at] = s;\n", "")), why=_LOST),
         NearMiss(vary(DYNAMIC, ("y) * s[:, None]", "y)")), why="the product stays scaled"),
         NearMiss(vary(_FAKE, (" + 0.5) / s", " + 0.5)")), why="nobody can undo the scaling"),
         NearMiss(vary(_FAKE, ("tl.floor(v * s + 0.5)", "(v * s)")), why="nothing is lost between"),
@@ -189,8 +181,7 @@ class StoredScale(Pattern):
             why="signs are kept, negative ones count half",
         ),
         NearMiss(
-            vary(QUANTISE_TILE, ("    ct.store(scales, index=(i, 0), tile=s)\n", "")),
-            why="the scale is not kept, so nobody can undo the division",
+            vary(QUANTISE_TILE, ("    ct.store(scales, index=(i, 0), tile=s)\n", "")), why=_LOST
         ),
         NearMiss(
             vary(_EXPAND, (" & 15", ""), (" >> ((at % 8) * 4)", "")), why="nothing is unpacked"
@@ -207,7 +198,8 @@ class StoredScale(Pattern):
         largest = largest_sizes(facts)
         divided = divided_by_largest(facts)
         if divided:
-            made = [n for d in divided if (n := facts.graph.producer(d.op.inputs[1])) is not None]
+            ways = [way for d in divided for way in _ways(d) if _by(facts, d, way, largest)]
+            made = [n for _, by in ways if (n := facts.graph.producer(by)) is not None]
             kept = kept_scales(facts, divided)
             made += _on_the_way(facts, largest, [*divided, *(s.node for s in kept)])
             value = "scale from the largest element"
@@ -226,7 +218,7 @@ class StoredScale(Pattern):
     def _unpacks(self, facts: Facts, node: Node) -> list[Node | Access]:
         """Bits of loaded words times a loaded number that no bits were taken of, and the loads of
         that number where several elements share it."""
-        for bits, scale in (node.op.inputs[:2], node.op.inputs[1::-1]):
+        for bits, scale in _ways(node):
             if not self._bits(facts, bits) or self._bits(facts, scale):
                 continue
             loads = facts.feeding(scale)
@@ -249,13 +241,14 @@ def divided_by_largest(facts: Facts) -> list[Node]:
     largest = largest_sizes(facts)
     if not largest:
         return []
-    return [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if _by(facts, n, largest)]
+    steps = facts.graph.of(OpKind.DIV, OpKind.MUL)
+    return [n for n in steps if any(_by(facts, n, way, largest) for way in _ways(n))]
 
 
 def _on_the_way(facts: Facts, largest: list[Node], ends: list[Node]) -> list[Node]:
     """Where a scale is made of the largest element: single numbers that are computed of it on the
     way to what is scaled or stored by them."""
-    taken = [v for n in ends for v in n.op.inputs[1:]]
+    taken = [v for n in ends for v in (n.op.inputs if n.op.kind == OpKind.MUL else n.op.inputs[1:])]
     steps = [n for n in facts.graph.of(OpKind.MUL, OpKind.DIV) if n not in ends]
     return [
         n
@@ -270,18 +263,19 @@ def _there_and_back(facts: Facts, largest: list[Node]) -> list[Node]:
     what was cut to whole numbers in between."""
     steps = facts.graph.of(OpKind.MUL, OpKind.DIV) if largest else []
     scaled = [
-        n
+        (n, scale)
         for n in steps
-        if _wide(facts, n.op.inputs[0])
-        and any(facts.graph.rests_on(n.op.inputs[1], r) for r in largest)
-        and not any(facts.graph.rests_on(n.op.inputs[0], r) for r in largest)
+        for tile, scale in _ways(n)
+        if _wide(facts, tile)
+        and any(facts.graph.rests_on(scale, r) for r in largest)
+        and not any(facts.graph.rests_on(tile, r) for r in largest)
     ]
-    for first in scaled:
-        for last in steps:
+    for first, by in scaled:
+        for last, (tile, scale) in ((n, way) for n in steps for way in _ways(n)):
             undone = {first.op.kind, last.op.kind} == {OpKind.MUL, OpKind.DIV}
-            same = facts.graph.core(first.op.inputs[1]) == facts.graph.core(last.op.inputs[1])
-            if undone and same and facts.graph.rests_on(last.op.inputs[0], first):
-                cut = facts.graph.roots(last.op.inputs[0], OpKind.FLOOR, OpKind.CEIL, *CASTS)
+            same = facts.graph.core(by) == facts.graph.core(scale)
+            if undone and same and facts.graph.rests_on(tile, first):
+                cut = facts.graph.roots(tile, OpKind.FLOOR, OpKind.CEIL, *CASTS)
                 if any(facts.graph.rests_on(n.result, first) for n in cut):
                     return [first, last]
     return []
@@ -294,8 +288,7 @@ def quantised_operands(facts: Facts) -> list[Node]:
     tops = [r for r in tops if facts.graph.roots(r.op.inputs[0], OpKind.ABS)]
     steps = facts.graph.of(OpKind.MUL, OpKind.DIV) if tops else []
     found: list[Node] = []
-    for first in steps:
-        tile, scale = first.op.inputs[:2]
+    for first, (tile, scale) in ((n, way) for n in steps for way in _ways(n)):
         made = [r for r in tops if facts.graph.rests_on(scale, r)]
         if not made or not _wide(facts, tile) or facts.graph.roots(tile, *CONTRACTIONS):
             continue
@@ -358,10 +351,16 @@ def _own(facts: Facts) -> list[Node]:
     ]
 
 
-def _by(facts: Facts, node: Node, largest: list[Node]) -> bool:
+def _ways(node: Node) -> tuple[tuple[str, ...], ...]:
+    """A value and the number that it is scaled by: of a product either factor may be the number."""
+    pair = node.op.inputs[:2]
+    return (pair,) if node.op.kind == OpKind.DIV else (pair, pair[::-1])
+
+
+def _by(facts: Facts, node: Node, way: tuple[str, ...], largest: list[Node]) -> bool:
     """A loaded tile over a number of the maximum, where a store keeps what it rests on and
     another one the number itself."""
-    tile, scale = node.op.inputs[:2]
+    tile, scale = way
     if not _elements(facts, tile) or not any(facts.graph.rests_on(scale, r) for r in largest):
         return False
     if any(facts.graph.rests_on(tile, r) for r in largest) or not facts.feeding(tile):

@@ -10,7 +10,7 @@ from kb.analysis.graph import CASTS, Node
 from kb.analysis.idioms import comparisons
 from kb.analysis.loops import persistent
 from kb.analysis.symbolic import AtomKind, Expr
-from kb.ops import OpKind
+from kb.ops import MIRRORED, OpKind
 
 _JOINED = CASTS | {
     OpKind.NOT, OpKind.BIT_NOT, OpKind.AND, OpKind.OR, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.IF,
@@ -76,12 +76,15 @@ def _sides(facts: Facts, test: Node) -> list[Expr]:
 def _compared(facts: Facts, test: Node) -> bool | None:
     """Whether a comparison with the mark of an item asks for a negative number; None where it asks
     for something else."""
-    for value, mark in (test.op.inputs[:2], test.op.inputs[1::-1]):
+    kind = test.op.kind
+    for value, mark, asked in (
+        (*test.op.inputs[:2], kind), (*test.op.inputs[1::-1], MIRRORED.get(kind, kind)),
+    ):  # fmt: skip
         number = facts.values.expr(mark).constant
-        if _held(facts, value) and number is not None and number == _NEGATIVE.get(test.op.kind):
+        if _held(facts, value) and number is not None and number == _NEGATIVE.get(asked):
             return True
         handed = facts.graph.core(mark) in facts.graph.function.parameter_names
-        if _held(facts, value) and test.op.kind in (OpKind.EQ, OpKind.NE):
+        if _held(facts, value) and kind in (OpKind.EQ, OpKind.NE):
             told = (handed or number is not None) and not _counts(facts, value)
             return False if told else None
     return None

@@ -363,14 +363,20 @@ def broadcast(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
+_OF_ARRAY = "dtypeof("
+
+
 def promote(dtypes: list[str]) -> str:
     """Element type of an elementwise result; a type that is not known gives way to 32-bit floats
-    and wider."""
+    and wider; of the types of several arrays it is said that it is one of them."""
     known = [dtype for dtype in dtypes if dtype in _ORDER]
     open_ = [dtype for dtype in dtypes if dtype not in _ORDER and dtype != "?"]
     best = max(known, key=_ORDER.index) if known else ""
     if best in ("f32", "f64"):
         return best
+    if len({*open_}) > 1:
+        names = [dtype[len(_OF_ARRAY) : -1] for dtype in open_ if dtype.startswith(_OF_ARRAY)]
+        return f"{_OF_ARRAY}{', '.join(sorted({*names}))})" if len(names) == len(open_) else "?"
     if open_:
         return open_[0]
     return best or "?"

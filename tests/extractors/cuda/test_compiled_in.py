@@ -31,13 +31,46 @@ _PLAIN = """__global__ void move(const float* x, float* out, int n) {
 }
 void run(const float* x, float* out, int n) { move<<<n / 256, 256>>>(x, out, n); }
 """
+_BY_CALLER = (
+    _TEMPLATE[: _TEMPLATE.index("void run")]
+    + """template <typename T>
+void launch(const void* x, void* out, int n) {
+    move<T, true><<<n / 256, 256>>>((const T*)x, (T*)out, n);
+}
+void run(const void* x, void* out, int n) {
+    if (n < 256) return;
+    if (n % 16 == 0) {
+        launch<double>(x, out, n);
+    } else {
+        launch<float>(x, out, n);
+    }
+}
+"""
+)
+_BY_CASE = (
+    _TEMPLATE[: _TEMPLATE.index("    if (negate)")]
+    + """    switch (n % 2) {
+        case 0:
+            move<float, true><<<n / 256, 256>>>(x, out, n);
+            break;
+        case 1:
+            move<float, false><<<n / 256, 256>>>(x, out, n);
+            break;
+    }
+}
+"""
+)
+_SAME = _TEMPLATE.replace("<float, false>", "<float, true>")
 _ELSEWHERE = _TEMPLATE[: _TEMPLATE.index("void run")]
 
 
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
-        pytest.param(_TEMPLATE, [((8, 8), (10, 10))], id="two launches"),
+        pytest.param(_TEMPLATE, [((7, 7), (8, 8), (10, 10))], id="two launches, chosen by a test"),
+        pytest.param(_SAME, [((8, 8), (10, 10))], id="two launches of one kernel"),
+        pytest.param(_BY_CALLER, [((8, 8), (12, 12))], id="types that the caller chooses"),
+        pytest.param(_BY_CASE, [((8, 8), (9, 9), (11, 11), (12, 12))], id="cases"),
         pytest.param(_NAMED, [((7, 7),)], id="named before it is launched"),
         pytest.param(_PLAIN, [], id="no template"),
         pytest.param(_ELSEWHERE, [], id="launched elsewhere"),
