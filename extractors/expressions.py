@@ -7,9 +7,10 @@ import ast
 import math
 
 from extractors.natives import normal_path
+from extractors.opaque import COMPUTED, names_in
 from extractors.partitions import Part, partitions
 from extractors.scope import Constant, Local, Meaning, Native, Scope
-from extractors.syntax.nodes import children, each
+from extractors.syntax.nodes import children
 from extractors.writer import RegionWriter
 from kb.dialects.model import Dialect, Row
 from kb.ir import Literal, ParameterKind
@@ -260,7 +261,7 @@ class ExpressionReader:
         if isinstance(function, ast.Name) and function.id in self.names:
             return self._opaque(node, "call of a value", children(node), hint)
         if isinstance(function, ast.Name) and not self.scope.binds(function.id):
-            constant = None if _loaded(node) & {*self.names} else self.scope.evaluate(node)
+            constant = None if names_in(node) & {*self.names} else self.scope.evaluate(node)
             if isinstance(constant, int | float):
                 return self._constant(node, constant, hint)
             row = self.dialect.by_path.get(function.id)
@@ -371,11 +372,15 @@ class ExpressionReader:
         return self._call(part.call, "")
 
     def _opaque(self, node: ast.expr, what: str, inner: object, hint: str) -> str:
-        """What the table does not know: kept with its span and the values it reads, never
-        guessed."""
+        """What the table does not know: kept with its span and the values it reads, never guessed;
+        what a call is handed is computed first."""
         reads: list[tuple[str, str]] = []
         for child in inner if isinstance(inner, list | tuple) else ():
-            for name in sorted(_loaded(child)):
+            given = child.value if isinstance(child, ast.keyword) else child
+            if isinstance(node, ast.Call) and isinstance(given, COMPUTED):
+                reads.append(("read", self.read(given)))
+                continue
+            for name in sorted(names_in(child)):
                 if name in self.names and ("read", self.names[name]) not in reads:
                     reads.append(("read", self.names[name]))
         return self.writer.add(OpKind.OPAQUE, reads, node, [("what", what[:120])], hint)
@@ -392,9 +397,3 @@ _OF_SOMETHING = READS | WRITES | REDUCTIONS | CONTRACTIONS
 """Calls that mean nothing without arguments."""
 
 _OPERATORS = frozenset(row.kind for row in (*BINARY_BY_SYMBOL.values(), *UNARY_BY_SYMBOL.values()))
-
-
-def _loaded(node: object) -> set[str]:
-    if not isinstance(node, ast.AST):
-        return set()
-    return {inner.id for inner in each(node, ast.Name)}

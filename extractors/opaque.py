@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
+from extractors.syntax.nodes import each
 from kb.evidence import Diagnostic, Severity
 from kb.ir import Kernel, Op, kernel_ops
 from kb.ops import OpKind
 
 MAX_NOTES = 60
 """Notes on opaque operations that one kernel may leave."""
+
+COMPUTED = (ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.UnaryOp)
+"""Arguments of a call that mean something without it."""
+
+
+def names_in(node: object) -> set[str]:
+    """The names that something written in Python reads."""
+    return {inner.id for inner in each(node, ast.Name)} if isinstance(node, ast.AST) else set()
 
 
 def opaque_ops(kernel: Kernel) -> tuple[Op, ...]:

@@ -23,7 +23,7 @@ from kb.analysis.loops import Role, updates
 from kb.analysis.merging import Form, merge_of
 from kb.analysis.row_sums import added_wide
 from kb.dialects.registry import reductions_widen
-from kb.dtypes import is_float
+from kb.dtypes import is_float, parts
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
@@ -139,7 +139,7 @@ class Fp32Accumulation(Pattern):
         for dtype, nodes in places.items():
             if dtype in _NAMES:
                 yield self.decide(facts, _NAMES[dtype], nodes)
-            elif "f32" in dtype.split("|"):
+            elif "f32" in parts(dtype):
                 yield self.decide(facts, _CHOSEN, [*nodes, *self._choices(facts, nodes)])
             elif dtype in promoted:
                 yield self.decide(facts, _PROMOTED, nodes)

@@ -105,6 +105,6 @@ def _led(facts: Facts, node: Node) -> bool:
     return (
         facts.values.expr(other).constant == 0
         and place.has(AtomKind.LANE)
-        and any(facts.values.expr(test.op.inputs[0]) == place for test in tests)
+        and any(facts.values.expr(v) == place for test in tests for v in test.op.inputs[:2])
         and any(facts.graph.rests_on(v, node) for load in facts.loads for v in load.address)
     )

@@ -189,7 +189,7 @@ class StoragePrecision(Pattern):
             n
             for n in above
             if n.op.kind in _COMPUTES
-            and facts.types.shape(n.op.inputs[0])
+            and any(facts.types.shape(v) for v in n.op.inputs[:2])
             and facts.feeding(n.result)
         ]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Graph
+from kb.analysis.inline import inline
 from kb.evidence import Decision
 from kb.ir import Function
 from kb.ops import OpKind
@@ -85,8 +87,8 @@ def _combines(facts: Facts, value: str | None) -> Function | None:
     """The function that a reduction joins two parts with."""
     made = facts.graph.producer(value)
     names = [str(text) for _, text in made.op.attributes] if made is not None else []
-    held = [facts.kernel.helper(name) for name in names]
-    return next((one for one in held if one is not None), None)
+    held = [one for name in names if (one := facts.kernel.helper(name)) is not None]
+    return inline(replace(facts.kernel, entry=held[0])).entry if held else None
 
 
 def _merges(helper: Function) -> bool:

@@ -177,7 +177,9 @@ def _negated(graph: Graph, value: str) -> bool:
 def _sides(graph: Graph, values: Values, product: Node) -> tuple[str | None, str | None]:
     """Of a product, the side that is computed from memory or a matrix product, and the other."""
     left, right = product.op.inputs[:2]
-    if _plain(graph, values, left) and not _plain(graph, values, right):
+    products = [bool(graph.roots(side, *CONTRACTIONS)) for side in (left, right)]
+    plain = _plain(graph, values, left) and not _plain(graph, values, right)
+    if plain or products == [False, True]:
         left, right = right, left
     return graph.through(left, _LOOKS), right
 

@@ -13,6 +13,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node, NodeSet
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, blocked, loops_of, once, persistent
+from kb.analysis.normal import normal
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, Expr, nested, of
 from kb.analysis.threads import as_tiles
@@ -49,7 +50,7 @@ class Facts:
     @cached_property
     def source(self) -> Kernel:
         """The kernel with its helpers inlined, threads left as they are."""
-        return inline(self.kernel)
+        return normal(inline(self.kernel))
 
     @cached_property
     def graph(self) -> Graph:

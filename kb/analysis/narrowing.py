@@ -11,7 +11,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.idioms import recomputed
 from kb.analysis.lane_products import factors, score_sums
 from kb.analysis.loops import Carried
-from kb.dtypes import may_be_float
+from kb.dtypes import may_be_float, parts
 from kb.ops import CONTRACTIONS, WRITES, OpKind
 
 _LOOKS = VIEWS | TURNS
@@ -194,7 +194,11 @@ def round_trips(facts: Facts) -> list[RoundTrip]:
 
 def _trip(facts: Facts, cast: Node) -> RoundTrip | None:
     given = facts.types.dtype(cast.result)
-    if facts.of_threads and given.startswith("dtypeof") and given not in _stored_types(facts):
+    if (
+        facts.of_threads
+        and given.startswith("dtypeof")
+        and not parts(given) <= _stored_types(facts)
+    ):
         return None  # The type that a thread computes in.
     if not (given.startswith(_SHORT) and _wide(facts, cast) and facts.feeding(cast.result)):
         return None
@@ -207,7 +211,8 @@ def narrow(facts: Facts, node: Node) -> bool:
     kind = facts.types.dtype(node.result)
     if kind == UNTOLD and node.op.results[0].type is not None:
         kind = node.op.results[0].type.dtype
-    own = not kind.startswith("dtypeof") or not facts.of_threads or kind in _stored_types(facts)
+    own = not kind.startswith("dtypeof") or not facts.of_threads
+    own = own or parts(kind) <= _stored_types(facts)
     sides = [facts.held_loads(v) for v in node.op.inputs[:2]]
     lanes = facts.types.shape(node.result) and all(sides) and not facts.contractions
     return kind.startswith(_SHORT) and own and bool(lanes or (facts.of_threads and any(sides)))

@@ -10,6 +10,7 @@ from kb.analysis.declared_types import as_declared, carried_as, shaped
 from kb.analysis.graph import COPIES, Graph, Node, is_view
 from kb.analysis.values import Values
 from kb.dialects.registry import reductions_widen
+from kb.dtypes import either, parts
 from kb.ir import Op, Parameter, ParameterKind, Region, TileType, TypeKind
 from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -67,7 +68,7 @@ class Types:
 
     def wide(self, value: str | None) -> bool:
         """True for 32-bit floats, perhaps only where a choice at compile time says so."""
-        return "f32" in self.dtype(value).split("|")
+        return "f32" in parts(self.dtype(value))
 
     def named(self, value: str | None) -> str:
         """The dtype that a dtype-valued operand stands for."""
@@ -84,7 +85,7 @@ class Types:
             return self._element(node.op.inputs[0])
         if node.op.kind in (OpKind.IF, OpKind.IF_EXPRESSION):
             ends = [self.named(end) for end in self.graph.feeds(value or "")]
-            return "|".join(sorted(set(ends)))
+            return either(ends)
         return "?"
 
     def _element(self, value: str) -> str:
@@ -363,22 +364,16 @@ def broadcast(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-_OF_ARRAY = "dtypeof("
-
-
 def promote(dtypes: list[str]) -> str:
     """Element type of an elementwise result; a type that is not known gives way to 32-bit floats
-    and wider; of the types of several arrays it is said that it is one of them."""
+    and wider; of several that are not known it may be any."""
     known = [dtype for dtype in dtypes if dtype in _ORDER]
     open_ = [dtype for dtype in dtypes if dtype not in _ORDER and dtype != "?"]
     best = max(known, key=_ORDER.index) if known else ""
     if best in ("f32", "f64"):
         return best
-    if len({*open_}) > 1:
-        names = [dtype[len(_OF_ARRAY) : -1] for dtype in open_ if dtype.startswith(_OF_ARRAY)]
-        return f"{_OF_ARRAY}{', '.join(sorted({*names}))})" if len(names) == len(open_) else "?"
     if open_:
-        return open_[0]
+        return either(open_)
     return best or "?"
 
 

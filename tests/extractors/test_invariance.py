@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from platformdirs import user_cache_path
 
+from benchmarks.invariance import rewriting, spellings
 from extractors.detect import detect
 from extractors.modules import ModuleText
 from extractors.patterns import cases, cases_rows
 from extractors.read import read
-from tests.extractors import rewriting
 
 KERNELS = {
     "attention": cases.ATTENTION,
@@ -42,6 +42,7 @@ CHANGES: dict[str, Callable[[str], str]] = {
     "reordered otherwise": lambda text: rewriting.reorder(text, seed=11),
     "outlined": rewriting.outline,
     "inlined": rewriting.inline,
+    **spellings.CHANGES,
     "all at once": lambda text: rewriting.rename(
         rewriting.outline(rewriting.reorder(text, seed=3)), seed=5
     ),

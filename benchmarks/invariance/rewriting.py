@@ -27,7 +27,7 @@ def rename(text: str, seed: int = 0) -> str:
             node.arg = names.get(node.arg, node.arg)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id in {names[name] for name in local}:
+            if node.func.id in {names.get(name, name) for name in local}:
                 for keyword in node.keywords:
                     keyword.arg = names.get(keyword.arg or "", keyword.arg)
     for node in ast.walk(tree):

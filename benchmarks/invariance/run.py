@@ -1,0 +1,166 @@
+"""Real kernels in other spellings: every decision must stay.
+
+    .venv/bin/python -m benchmarks.invariance.run [--files 900] [--jobs 2]
+
+Files with kernels are drawn from the default set with a seed. Each is read as it is and after every
+change of `spellings` and of `rewriting` (new names, another order of independent statements, the
+body in a helper), by itself, without the host code of its package. Compared are axis, value and
+pattern of all decisions, and the operation; whether a helper holds the body is what the changes
+with helpers change. Writes results.json and table.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import platform
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from api.corpora import DEFAULT_SET, default_set
+from api.pool import Work, each
+from api.sources import SourceFile, source_files
+from benchmarks.invariance import rewriting
+from benchmarks.invariance.spellings import CHANGES
+from extractors.detect import detect
+from extractors.modules import ModuleText
+from extractors.read import read
+
+HERE = Path(__file__).parent
+SEED = 20261127
+MAX_BYTES = 120_000
+"""Larger files are left out; each is read ten times."""
+
+SECONDS = 300.0
+STRUCTURE = "code_structure"
+
+EVERY: dict[str, Callable[[str], str]] = {
+    "renamed": rewriting.rename,
+    "reordered": rewriting.reorder,
+    "body in a helper": rewriting.outline,
+    **CHANGES,
+}
+
+Seen = tuple[str, Counter[tuple[str, str, str]], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Decisions of one kernel that a change took away or brought; `kernel` is empty and `lost`
+    says why when the changed file could not be compared."""
+
+    path: str
+    change: str
+    kernel: str
+    lost: tuple[str, ...] = ()
+    new: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Kernels that were compared after each change, and what differed."""
+
+    compared: tuple[tuple[str, int], ...]
+    differences: tuple[Difference, ...]
+
+
+def seen(text: str) -> list[Seen]:
+    """Name, decisions and operation of every kernel, in the order in which the kernels stand."""
+    found = []
+    for kernel in read(ModuleText("", "kernel.py", text)).kernels:
+        detection = detect(kernel)
+        told = Counter(
+            (d.axis, d.value, d.pattern) for d in detection.decisions if d.axis != STRUCTURE
+        )
+        found.append((kernel.name, told, detection.operation))
+    return found
+
+
+def outcome(file: SourceFile) -> Outcome:
+    """Read a file as it is and after each change that changes it."""
+    text = ast.unparse(ast.parse(file.path.read_text(encoding="utf-8", errors="replace")))
+    before = seen(text)
+    compared, differences = [], []
+    for name, change in EVERY.items():
+        changed = change(text)
+        if changed == text:
+            continue
+        after = seen(changed)
+        if len(after) != len(before):
+            why = f"{len(before)} kernels before, {len(after)} after"
+            differences.append(Difference(file.shown, name, "", (why,)))
+            continue
+        compared.append((name, len(before)))
+        for (kernel, told, what), (_, again, then) in zip(before, after, strict=True):
+            lost = [*_rows(told - again), *([f"operation: {what}"] if what != then else [])]
+            new = [*_rows(again - told), *([f"operation: {then}"] if what != then else [])]
+            if lost or new:
+                row = Difference(file.shown, name, kernel, tuple(lost), tuple(new))
+                differences.append(row)
+    return Outcome(tuple(compared), tuple(differences))
+
+
+def _rows(decisions: Counter[tuple[str, str, str]]) -> list[str]:
+    return [f"{axis}: {value} <{pattern}>" for axis, value, pattern in sorted(decisions.elements())]
+
+
+def failed(file: SourceFile, why: str) -> Outcome:
+    """A file whose reading ended its process or took too long."""
+    return Outcome((), (Difference(file.shown, "", "", (why,)),))
+
+
+def report(found: Sequence[Outcome], seed: int) -> dict[str, Any]:
+    """The results as data."""
+    kernels: Counter[str] = Counter()
+    for one in found:
+        kernels.update(dict(one.compared))
+    differences = [row for one in found for row in one.differences]
+    differ = Counter(row.change for row in differences)
+    return {
+        "machine": {"platform": platform.platform(), "python": platform.python_version()},
+        "seed": seed,
+        "files": len(found),
+        "corpora": sorted(default_set()),
+        "changes": {name: {"kernels": kernels[name], "differ": differ[name]} for name in EVERY},
+        "differences": sorted((asdict(row) for row in differences), key=str),
+    }
+
+
+def table(results: dict[str, Any]) -> str:
+    """The results for people."""
+    rows = ["| change | kernels | with another decision |", "|---|---:|---:|"]
+    for name, row in results["changes"].items():
+        rows.append(f"| {name} | {row['kernels']} | {row['differ']} |")
+    every = sum(row["kernels"] for row in results["changes"].values())
+    total = f"{results['files']} files of {len(results['corpora'])} corpora, seed "
+    total += f"{results['seed']}: {len(results['differences'])} of {every} changed kernels differ."
+    return "\n".join([*rows, "", total, ""])
+
+
+def main() -> None:
+    """Draw, change, compare and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=900)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=HERE)
+    options = parser.parse_args()
+    files = [f for f in source_files([DEFAULT_SET]) if f.path.suffix == ".py"]
+    files = [f for f in files if f.path.stat().st_size <= MAX_BYTES]
+    drawn = Random(options.seed).sample(files, min(options.files, len(files)))
+    work = Work(outcome, failed, SECONDS)
+    found = dict(each(work, drawn, jobs=options.jobs))
+    results = report([found[place] for place in sorted(found)], options.seed)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    (options.out / "table.md").write_text(table(results))
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()
