@@ -45,6 +45,7 @@ class RedirectedPositions(Pattern):
     source = "Triton documentation, Persistent Matmul tutorial: offsets past the end are set to 0"
     matches = (
         Case(_LED, "redirected to an index inside"),
+        Case(vary(_LED, ("where(m < M", "where(M > m")), "redirected to an index inside"),
         Case(_LED_TILE, "redirected to an index inside"),
         Case(_LED_THREADS, "redirected to an index inside"),
         Case(_OUT_TILE, _OUTSIDE),

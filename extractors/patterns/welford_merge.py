@@ -51,6 +51,11 @@ def spread(means, counts, sums, out, T: Int):
     ct.store(out, index=(0,), tile=square / count)
 """
 )
+_SHIFTED = (
+    ("@triton.jit\ndef join(", "@triton.jit\ndef move(m, by, share):\n    return m + by * share\n\n"
+     "@triton.jit\ndef join("),
+    ("return m + delta * share, ", "return move(m, delta, share), "),
+)  # fmt: skip
 _SUMMED = (
     "    return m + delta * share, total, s + squares + delta * delta * c * share\n",
     "    return m + mean, total, s + squares\n",
@@ -64,7 +69,11 @@ class WelfordMerge(Pattern):
     name = "variance-merged-from-parts"
     axis = "variance_algorithm"
     source = "Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983)"
-    matches = (Case(_MERGED, "Welford"), Case(_MERGED_TILE, "Welford"))
+    matches = (
+        Case(_MERGED, "Welford"),
+        Case(_MERGED_TILE, "Welford"),
+        Case(vary(_MERGED, *_SHIFTED), "Welford"),
+    )
     near_misses = (
         NearMiss(vary(_MERGED, _SUMMED), why="three plain sums"),
         NearMiss(vary(_MERGED_TILE, _SUMMED), why="three plain sums"),

@@ -153,6 +153,14 @@ def test_what_is_not_understood_is_opaque_with_its_line(body: str, what: str) ->
     assert op.span.line > len(HEAD.splitlines())
 
 
+def test_what_an_unknown_call_is_handed_is_read() -> None:
+    program = kernel("x = ct.invented(ct.load(A, (0,), (n,)) + 1, axis=n)\nct.store(A, (0,), x)")
+    (unknown,) = opaque_ops(program)
+    made = {r.name: op.kind for op in kernel_ops(program) for r in op.results}
+    assert [made.get(v, v) for v in unknown.inputs] == [OpKind.ADD, "n"]
+    assert OpKind.LOAD_TILE in made.values()
+
+
 def test_the_block_of_a_context_is_read_where_it_stands() -> None:
     program = kernel("with n(1) as (t, u):\n    x = t + n\nct.store(A, (u,), x)")
     (context,) = opaque_ops(program)
