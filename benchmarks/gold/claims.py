@@ -133,6 +133,15 @@ DEFECTS = {
     ),
     "timed again": re.compile(r"\b(?:each|stand) twice\b|in the list already"),
     "no compile-time number": re.compile(r"annotated\b.*\b(?:constexpr|compile-time)"),
+    "fixed": re.compile(
+        r"\b(?:is|are|stays?) fixed\b|\bfixed (?:at|for|by|to|tile|block|config\w*|\w+ (?:tile|config\w*))\b"
+        r"|\bfixed[:,;]|\bfixed$|\bnot tuned|\bnever (?:searched|tuned)|\bno (?:tuning|search)\b"
+        r"|\bone config for\b|\bis a literal\b|\bare literals\b|\bnothing is searched"
+    ),
+    "branches alike": re.compile(
+        r"\bbranches\b.*\b(?:same|identical|alike)\b|\b(?:arms|defaults)\b.*\b(?:same|identical)\b"
+        r"|\breturn the same\b|\bsame value for\b"
+    ),
     "by default": re.compile(r"default (?:number of|4) warps"),
     "always searched": re.compile(r"\bturns? (?:\w+ )+off\b|\bnot consulted\b|DISABLE_AUTOTUNE"),
     "waiting apart": re.compile(r"\bbarriers?\b|\bshuffles?\b|wait for each other"),

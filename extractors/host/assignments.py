@@ -72,7 +72,8 @@ class Assignments(Comprehensions):
             and not any(isinstance(t, ast.Starred) for t in targets)
         ):
             if not self._asked_rank(value.args[0]):
-                self.machine.tensor(value.args[0]).rank = count
+                fact = self.machine.tensor(value.args[0])
+                fact.rank, fact.counted = count, self.where(targets[0])
         for place, target in enumerate(targets):
             self.assign(target, self._part_of(value, place, targets, target), frame)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from extractors.host.events import LaunchRecord
-from extractors.host.facts import Material, functions_of
+from extractors.host.facts import Material, function_at, functions_of
 from extractors.host.origins import Origins, lines_of
 from extractors.syntax.nodes import each
 from kb.evidence import Lines
@@ -54,6 +54,29 @@ def called(node: ast.AST) -> frozenset[str]:
         for func in functions
         if isinstance(func, (ast.Name, ast.Attribute))
     )
+
+
+@lru_cache(maxsize=4096)
+def calls(function: ast.FunctionDef) -> frozenset[str]:
+    """Names that a function calls as they stand: no methods, nor functions of another module."""
+    functions = [item.func for item in each(function, ast.Call)]
+    return frozenset(func.id for func in functions if isinstance(func, ast.Name))
+
+
+def behind(material: Material) -> list[ast.FunctionDef]:
+    """The functions on the way to the launches of a kernel, and those of the module that they or
+    the decorators of the kernel name, directly or through others; no kernels."""
+    sites = material.sites()
+    found = dict.fromkeys(node for launch in sites for node in leading(material, launch))
+    own = {node.name: node for node in material.tree.body if isinstance(node, ast.FunctionDef)}
+    head = function_at(material.tree, material.signature.name, material.signature.lines)
+    pending: list[ast.AST] = [*found, *(head.decorator_list if head is not None else ())]
+    for node in pending:
+        names = {name.id for name in each(node, ast.Name)} & own.keys() - material.kernels
+        fresh = [own[name] for name in sorted(names) if own[name] not in found]
+        found.update(dict.fromkeys(fresh))
+        pending += fresh
+    return [node for node in found if node.name not in material.kernels]
 
 
 @lru_cache(maxsize=64)

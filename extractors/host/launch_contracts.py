@@ -11,7 +11,7 @@ from extractors.host.conditions import parts
 from extractors.host.contracts import names_of, readable, replaced, stated
 from extractors.host.derived import grid_lines
 from extractors.host.events import CheckRecord, LaunchRecord, NormaliseRecord
-from extractors.host.expr import atoms, binary
+from extractors.host.expr import atoms, binary, distinct_atoms
 from extractors.host.facts import Material
 from extractors.host.render import Names, leaves
 from extractors.host.values import Choice, Expr, Unknown, Value
@@ -38,6 +38,7 @@ def launch_contracts(material: Material) -> Iterator[Constraint]:
         yield from _flags(material, sites)
         yield from _short_axes(material, sites)
         yield from _viewed(material, sites)
+        yield from _counted(material, sites)
 
 
 def _flags(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
@@ -175,6 +176,51 @@ def _viewed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrain
             "make it contiguous first, or use reshape, which copies then",
             next(iter(told.values())),
         )
+
+
+def _counted(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
+    """Arrays of the caller whose shape the host takes apart into as many extents as they have
+    axes: another number of axes is refused there. One constraint for each place."""
+    told: dict[Lines, dict[str, None]] = {}
+    for launch in sites:
+        names = names_of(material, launch)
+        for tensor in _asked(material, launch):
+            fact = material.machine.tensors.get(tensor)
+            if fact is not None and fact.counted is not None and fact.rank is not None:
+                text = names.text(Expr("rank", (tensor,)))
+                if readable(text):
+                    told.setdefault(fact.counted, {})[f"{text} == {fact.rank}"] = None
+    for lines, texts in told.items():
+        yield stated(
+            " and ".join(list(texts)[:MAX_TOLD]),
+            "the host takes the shape apart into so many extents, which fails for another number",
+            "view the array in that many axes first",
+            lines,
+        )
+
+
+def _asked(material: Material, launch: LaunchRecord) -> list[Value]:
+    """The arrays of the caller that a launch is given, perhaps in a view, or that its sizes ask
+    for an extent."""
+    found: dict[Value, None] = {}
+    for _, value in launch.args:
+        for leaf in leaves(value):
+            found.update(dict.fromkeys(_bases(material, leaf)))
+    sizes = (launch.grid, *(value for _, value in launch.args))
+    for atom in (atom for value in sizes for atom in distinct_atoms(value)):
+        if atom.op == "dim":
+            found.update(dict.fromkeys(_bases(material, atom.args[0])))
+    return [one for one in found if isinstance(one, Expr) and one.op == "sym"]
+
+
+def _bases(material: Material, value: Value) -> Iterator[Value]:
+    """An array and what it is a view of."""
+    for _ in range(MAX_VIEWS):
+        yield value
+        fact = material.machine.tensors.get(value)
+        if fact is None or fact.base is None:
+            return
+        value = fact.base
 
 
 def _view(material: Material, value: Value) -> tuple[Value, Lines | None]:

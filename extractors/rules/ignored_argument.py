@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
-from extractors.host.callers import MAX_CALLERS, called, leading, member
+from extractors.dead_stores import dead_stores
+from extractors.host.callers import MAX_CALLERS, called, calls, leading, member
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of, read_names
 from extractors.host.origins import lines_of
@@ -43,11 +43,20 @@ def rows(x, wide):
 
 class IgnoredArgument(Rule):
     """A parameter of a host function that leads to the launch, or of a helper that such a function
-    calls, which its body never reads: whoever passes it changes nothing."""
+    calls, which its body never reads, or gives another value first: whoever passes it changes
+    nothing."""
 
     name = "ignored-argument"
     matches = (
         Case(_ACCEPTED, "`wide`"),
+        Case(
+            vary(
+                _ACCEPTED,
+                ("    out = torch", "    wide = n > 4\n    out = torch"),
+                ("(x, out, n)", "(x, out, n + wide)"),
+            ),
+            "overwritten before",
+        ),
         Case(_TILED, "`options`"),
         Case(_METHOD, "`forward` accepts `wide`"),
         Case(_HELPER, "`rows` accepts `wide`"),
@@ -58,6 +67,14 @@ class IgnoredArgument(Rule):
         NearMiss(
             vary(_ACCEPTED, ("    n = x.numel()", "    n = x.numel() if wide else x.shape[0]")),
             why="a value depends on it",
+        ),
+        NearMiss(
+            vary(
+                _ACCEPTED,
+                ("    out = torch", "    if x.ndim > 1:\n        wide = n > 4\n    out = torch"),
+                ("(x, out, n)", "(x, out, n + wide)"),
+            ),
+            why="it is kept on one of two ways",
         ),
         NearMiss(vary(_ACCEPTED, ("wide", "_wide")), why="its name says that it is not used"),
         NearMiss(
@@ -104,6 +121,7 @@ class IgnoredArgument(Rule):
                         [(arg.lineno, arg.end_lineno or arg.lineno) for arg in ignored],
                         Severity.NOTE,
                     )
+                yield from self._overwritten(subject, function, told)
                 keywords = function.args.kwarg
                 taken = _members(function) if keywords is not None else {}
                 if keywords is not None and taken and keywords not in told:
@@ -117,6 +135,43 @@ class IgnoredArgument(Rule):
                         [(keywords.lineno, keywords.end_lineno or 0), *taken.values()],
                         Severity.NOTE,
                     )
+
+    def _overwritten(
+        self, subject: Subject, function: ast.FunctionDef, told: set[ast.arg]
+    ) -> Iterator[Finding]:
+        """Parameters that get another value before anything reads them."""
+        given = function.args
+        names = dead_stores(function).overwritten
+        rows = [
+            arg
+            for arg in (*given.posonlyargs, *given.args, *given.kwonlyargs)
+            if arg.arg in names and not arg.arg.startswith("_") and arg not in told
+        ]
+        told.update(rows)
+        if rows:
+            text = ", ".join(f"`{arg.arg}`" for arg in rows)
+            yield self.finding(
+                subject,
+                f"`{function.name}` accepts {text}, which is overwritten before it is read: "
+                "passing another value changes nothing",
+                "use what is passed, refuse it, or drop it",
+                [
+                    *((arg.lineno, arg.end_lineno or arg.lineno) for arg in rows),
+                    *(line for arg in rows for line in _set_anew(function, arg.arg)),
+                ],
+                Severity.NOTE,
+            )
+
+
+def _set_anew(function: ast.FunctionDef, name: str) -> list[Lines]:
+    """Where a function first gives another value to a name."""
+    rows = [one for one in each(function, ast.Assign) if name in _set_by(one)]
+    return [lines_of(min(rows, key=lambda one: one.lineno))] if rows else []
+
+
+def _set_by(statement: ast.Assign) -> set[str]:
+    names = (name for target in statement.targets for name in each(target, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 def _members(function: ast.FunctionDef) -> dict[str, Lines]:
@@ -143,21 +198,14 @@ def _around(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:
     functions = [f for f in functions_of(material.tree) if f.name not in material.kernels]
     for _ in range(MAX_CALLERS):
         names = {node.name for node in found} & own.keys()
-        more = [node for node in functions if node not in found and _calls(node) & names]
+        more = [node for node in functions if node not in found and calls(node) & names]
         if not more:
             break
         found += more
-    helped = dict.fromkeys(name for node in found for name in sorted(_calls(node) & own.keys()))
+    helped = dict.fromkeys(name for node in found for name in sorted(calls(node) & own.keys()))
     helpers = [own[name] for name in helped if not own[name].decorator_list]
     unread = [node for node in helpers if node not in found and any(_ignored(node))]
     return [*found, *(node for node in unread if _only_called(material, node))]
-
-
-@lru_cache(maxsize=4096)
-def _calls(function: ast.FunctionDef) -> frozenset[str]:
-    """Names that a function calls as they stand: no methods, nor functions of another module."""
-    functions = [item.func for item in each(function, ast.Call)]
-    return frozenset(func.id for func in functions if isinstance(func, ast.Name))
 
 
 def _only_called(material: Material, function: ast.FunctionDef) -> bool:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 
+from extractors.dead_stores import computes, dead_stores
+from extractors.host.callers import behind
+from extractors.host.facts import Material, function_at
 from extractors.host.file_facts import Declared, Unread
+from extractors.host.origins import lines_of
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases import AUTOTUNED
+from extractors.syntax.nodes import each
 from kb.evidence import Finding, Lines, Severity
 from kb.ir import Op, Region
 from kb.ops import PROMISES, READS, Effect, OpKind, effect_of
@@ -54,9 +61,13 @@ __global__ void copy(const float* x, float* out, int n) {
 """
 
 
+_HOST = vary(AUTOTUNED, ("    out = torch", "    half = n // 2\n    out = torch"))
+
+
 class ValueNeverRead(Rule):
-    """A value with a name of its own is computed or loaded, and nothing reads it before the name
-    means something else. First values are none: a name that a branch or a loop sets wants one."""
+    """A value with a name of its own is computed or loaded, in the kernel or by the host on the way
+    to the launch, and nothing reads it before the name means something else. First values are none:
+    a name that a branch or a loop sets wants one."""
 
     name = "value-never-read"
     dialects = ("cuda", "cutile", "triton")
@@ -65,6 +76,18 @@ class ValueNeverRead(Rule):
         Case(vary(_THREADS, ("int half", "constexpr int half"), ("n / 2", "64")), "`half`"),
         Case(_BOUNDS, "`last`"),
         Case(_TILES, "`half`"),
+        Case(_HOST, "`half`: computed in `run`"),
+        Case(
+            vary(
+                _HOST,
+                (
+                    "half = n // 2",
+                    "half = n // 2\n    if n > 8:\n        half = 1\n    else:\n        half = 2",
+                ),
+                ("(x, out, n)", "(x, out, n + half)"),
+            ),
+            "`half`",
+        ),
         Case(vary(_TILES, ("half = n // 2", "w = ct.load(x, index=(i + 1,), shape=(T,))")), "`w`"),
     )
     near_misses = (
@@ -87,6 +110,30 @@ class ValueNeverRead(Rule):
             vary(_BOUNDS, ("mask=at < n, other", "mask=first + at < last, other")),
             why="it is read after the branch",
         ),
+        NearMiss(vary(_HOST, ("(x, out, n)", "(x, out, n + half)")), why="it is read"),
+        NearMiss(
+            vary(
+                _HOST,
+                ("half = n // 2", "half = n // 2\n    if n > 8:\n        half = 1"),
+                ("(x, out, n)", "(x, out, n + half)"),
+            ),
+            why="one of two ways keeps it",
+        ),
+        NearMiss(
+            vary(
+                _HOST,
+                (
+                    "    half = n // 2\n",
+                    "    half = [0]\n    more = lambda: half\n    half = n // 2\n",
+                ),
+                ("(x, out, n)", "(x, out, n, more())"),
+            ),
+            why="another function reads it",
+        ),
+        NearMiss(
+            vary(_HOST, ("half = n // 2", "half, n = n // 2, n + 1")),
+            why="another name of the row is read",
+        ),
         NearMiss(vary(_TILES, ("half = n // 2", "half = 0")), why="a number, which costs nothing"),
         NearMiss(
             vary(_TILES, ("half = n // 2", "_ = n // 2")), why="the name says that it is not used"
@@ -105,16 +152,8 @@ class ValueNeverRead(Rule):
         if subject.facts.kernel.dialect == "cuda":
             yield from self._written(subject)
             return
-        body = subject.facts.kernel.entry.body
-        rows = list(_ops(body))
-        unread = _unread(rows)
-        if not unread:
-            return
-        kept = " ".join(str(op.attribute("what")) for op in rows if op.kind == OpKind.OPAQUE)
-        found: dict[str, list[Lines]] = {}
-        for name, lines in unread:
-            if not re.search(rf"\b{re.escape(name)}\b", kept):
-                found.setdefault(name, []).append(lines)
+        material = subject.host.material
+        found = _in_kernel(subject, material)
         if found:
             names = ", ".join(f"`{name}`" for name in found)
             yield self.finding(
@@ -124,6 +163,17 @@ class ValueNeverRead(Rule):
                 [one for places in found.values() for one in places],
                 Severity.NOTE,
             )
+        for function in behind(material) if material is not None else ():
+            rows = _dead(function)
+            if rows:
+                yield self.finding(
+                    subject,
+                    f"{', '.join(f'`{name}`' for name in rows)}: computed in `{function.name}` "
+                    "and never read",
+                    "drop it, or read it where it was meant to be read",
+                    [one for places in rows.values() for one in places],
+                    Severity.NOTE,
+                )
 
     def _written(self, subject: Subject) -> Iterator[Finding]:
         """Variables of the kernel, its helpers and its launchers that the text has once."""
@@ -140,6 +190,49 @@ class ValueNeverRead(Rule):
                 [one.lines for one in rows],
                 Severity.NOTE,
             )
+
+
+def _in_kernel(subject: Subject, material: Material | None) -> dict[str, list[Lines]]:
+    """Names of a kernel and its helpers that nothing reads, with their lines."""
+    found: dict[str, list[Lines]] = {}
+    for function in subject.facts.kernel.functions:
+        rows = list(_ops(function.body))
+        kept = " ".join(str(op.attribute("what")) for op in rows if op.kind == OpKind.OPAQUE)
+        for name, lines in _unread(rows):
+            if not re.search(rf"\b{re.escape(name)}\b", kept):
+                found.setdefault(name, []).append(lines)
+    written = material and function_at(
+        material.tree, material.signature.name, material.signature.lines
+    )
+    for name, places in _dead(written).items() if written else ():
+        found.setdefault(name, places)
+    return found
+
+
+def _dead(function: ast.FunctionDef) -> dict[str, list[Lines]]:
+    """Names that a function sets to what it computes and that nothing reads, with their lines: no
+    first values, nor what a call may be made for."""
+    found: dict[str, list[Lines]] = {}
+    for one in dead_stores(function).assignments:
+        names = [name.id for t in one.targets for name in each(t, ast.Name)]
+        if any(name.startswith("_") for name in names) or not computes(one.value):
+            continue
+        if not _acts(one.value):
+            found.setdefault("`, `".join(dict.fromkeys(names)), []).append(lines_of(one))
+    return found
+
+
+def _acts(value: ast.expr) -> bool:
+    """Whether a value may be asked for because of what happens on the way: a launch, or a member
+    that is taken out."""
+    functions = (call.func for call in each(value, ast.Call))
+    return any(
+        isinstance(func, ast.Subscript) or (isinstance(func, ast.Attribute) and func.attr in _ACTS)
+        for func in functions
+    )
+
+
+_ACTS = ("pop", "import_module", "all_reduce", "synchronize", "setdefault")
 
 
 def _unread(rows: list[Op]) -> list[tuple[str, Lines]]:
