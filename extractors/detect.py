@@ -10,6 +10,7 @@ from extractors.longest import longest
 from extractors.patterns.registry import patterns
 from extractors.rules.base import Subject
 from extractors.rules.registry import findings_of
+from extractors.twins import same_shapes
 from kb.analysis.constraints import constraints_of
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines
@@ -81,7 +82,7 @@ def _detect(kernel: Kernel, host: HostFacts) -> Detection:
         decisions=decisions_of(facts),
         operation=operation_of(facts),
         parameters=parameters_of(facts),
-        constraints=(*constraints_of(facts), *longest(facts, host)),
+        constraints=(*constraints_of(facts), *longest(facts, host), *same_shapes(facts, host)),
         findings=findings_of(Subject(facts, host)),
         operations=len(ops),
         opaque=sum(op.kind == OpKind.OPAQUE for op in ops),

@@ -113,8 +113,8 @@ class SingleValueAxis(Rule):
                 if number is not None and number > 1:
                     yield self.finding(
                         subject,
-                        f"tiles are taken in groups of {number}, a number of the kernel that no "
-                        "configuration lists: nothing is searched",
+                        f"tiles are taken in groups of {number}, which is a literal of the kernel "
+                        "that no configuration lists: nothing is searched",
                         "make it a parameter, and list it in the space",
                         [made or height, first],
                         Severity.NOTE,

@@ -12,15 +12,12 @@ from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.values import Value
 from extractors.patterns.cases import TILE, vary
+from extractors.places import places, tests
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import ROWS_POINTER
-from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.idioms import comparisons, sides
-from kb.analysis.parameters import parameters_of
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Finding, Lines, Severity
-from kb.knowledge import ParameterRole
 from kb.ops import OpKind
 
 ZEROS = ("zeros", "zeros_like", "new_zeros")
@@ -130,26 +127,9 @@ def _read_alike(facts: Facts, name: str) -> list[str]:
         and load.mode is first.mode
         and load.node.loops == first.node.loops
         and not facts.guards(load.node)
-        and _places(facts, load) == _places(facts, first)
-        and _tests(facts, load) == _tests(facts, first)
+        and places(facts, load) == places(facts, first)
+        and tests(facts, load) == tests(facts, first)
     ]
-
-
-def _places(facts: Facts, access: Access) -> list[tuple[str, ...]]:
-    """Where an access is, whatever strides its array has."""
-    strides = {p.name for p in parameters_of(facts) if p.role is ParameterRole.STRIDE}
-    found = [
-        (str(number), *("stride" if atom.value in strides else atom.text for atom in factors))
-        for index in access.index
-        for factors, number in index.terms
-    ]
-    shape = facts.types.shape(access.value)
-    return [shape, *sorted(tuple(sorted(factors)) for factors in found)]
-
-
-def _tests(facts: Facts, access: Access) -> set[tuple[str, Expr, Expr]]:
-    """What the mask of an access compares."""
-    return {(n.op.kind, *sides(facts, n)) for n in comparisons(facts, access.mask)}
 
 
 def _shape(material: Material, value: Value) -> Value:

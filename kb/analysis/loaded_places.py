@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -17,27 +18,43 @@ _GOES = (AtomKind.LANE, AtomKind.INDUCTION, AtomKind.BLOCK)
 _ASKS = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
 
 
-def loaded_places(facts: Facts) -> Iterator[Constraint]:
-    """One constraint for each access that goes where arrays of places say, of those that no access
-    of its array before it went by; none where the kernel asks whether the place is there."""
+@dataclass(frozen=True, slots=True)
+class Unasked:
+    """An access that goes where arrays say, and nothing asks whether they name a place there: the
+    loads of the places, each with the extent below which they must be, by the arrays they are
+    of."""
+
+    access: Access
+    sources: dict[str, tuple[Access, str]]
+
+
+def unasked_places(facts: Facts) -> Iterator[Unasked]:
+    """Those of the accesses that no access of their array before went by; none where the kernel
+    asks whether the place is there."""
     sources = {load.value: load for load in facts.loads}
     bounds = _bounds(facts)
     told: set[tuple[str, str]] = set()
     for access in facts.accesses:
         if access.array is None or access.array in bounds:
             continue  # a table of parts goes with the numbers of its parts
-        found: dict[str, str] = {}
+        found: dict[str, tuple[Access, str]] = {}
         for axis, index in enumerate(access.index):
             end = f"{access.array}.shape[{axis}]" if len(access.index) > 1 else ""
             for source in (sources.get(atom.value) for atom in _named(index)):
                 if source is None or source.array in (None, access.array):
                     continue
                 if not _floats(facts, source) and not _asked(facts, access, source):
-                    found.setdefault(source.array or "", end or f"{access.array}.numel")
-        found = {name: end for name, end in found.items() if (name, access.array) not in told}
+                    found.setdefault(source.array or "", (source, end or f"{access.array}.numel"))
+        found = {name: one for name, one in found.items() if (name, access.array) not in told}
         told |= {(name, access.array) for name in found}
         if found:
-            yield _inside(facts, access, found)
+            yield Unasked(access, found)
+
+
+def loaded_places(facts: Facts) -> Iterator[Constraint]:
+    """One constraint for each access that goes where arrays of places say."""
+    for one in unasked_places(facts):
+        yield _inside(facts, one.access, {name: end for name, (_, end) in one.sources.items()})
 
 
 def _inside(facts: Facts, access: Access, found: dict[str, str]) -> Constraint:
@@ -91,9 +108,12 @@ def _floats(facts: Facts, source: Access) -> bool:
 
 
 def _asked(facts: Facts, access: Access, source: Access) -> bool:
-    """Whether a comparison of the loaded number decides about an access."""
+    """Whether a comparison of the loaded number decides about an access: in its mask, in a branch
+    around it, or in one that ends the block."""
     graph = facts.graph
-    deciding = [access.mask, *(one.op.inputs[0] for one in facts.guards(access.node))]
+    ending = [one.parent for one in graph.of(OpKind.RETURN) if one.parent is not None]
+    branches = [*facts.guards(access.node), *(one for one in ending if one.op.kind == OpKind.IF)]
+    deciding = [access.mask, *(one.op.inputs[0] for one in branches)]
     return any(
         node.op.kind in _ASKS and graph.rests_on(node.result, source.node)
         for value in deciding
