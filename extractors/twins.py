@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from extractors.host.callers import saved
+from extractors.host.callers import in_backward, saved
 from extractors.host.conditions import parts
 from extractors.host.events import CheckRecord, LaunchRecord
 from extractors.host.expr import distinct_atoms
@@ -39,14 +39,14 @@ class Twin:
 
 
 def twins(facts: Facts, host: HostFacts) -> list[Twin]:
-    """Those of one kernel, each array once."""
+    """Those of one kernel, each array once; none where a backward pass leads to the launch."""
     material = host.material
     found: dict[str, Twin] = {}
     if material is None or facts.of_threads:
         return []
     for launch in material.sites():
         owners = dict(_owners(material, launch))
-        if len(set(owners.values())) < 2:
+        if len(set(owners.values())) < 2 or in_backward(material, launch):
             continue
         asked = _asked(material, launch)
         for twin in _twins(facts, launch, owners, asked):

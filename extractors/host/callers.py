@@ -80,6 +80,27 @@ def behind(material: Material) -> list[ast.FunctionDef]:
 
 
 @lru_cache(maxsize=64)
+def _of_backward(tree: ast.Module) -> frozenset[str]:
+    """Names that backward passes of the module call, directly or through its functions."""
+    rows = [node for node in functions_of(tree) if node.name == "backward"]
+    found = {"backward"}.union(*map(called, rows))
+    for _ in range(MAX_CALLERS):
+        more = {
+            name for node in functions_of(tree) if node.name in found for name in called(node)
+        } - found
+        if not more:
+            break
+        found |= more
+    return frozenset(found)
+
+
+def in_backward(material: Material, launch: LaunchRecord) -> bool:
+    """Whether a backward pass of the module leads to a launch: autograd gives it arrays of the
+    shapes that the forward pass gave and took."""
+    return bool(_of_backward(material.tree) & set(launch.stack))
+
+
+@lru_cache(maxsize=64)
 def _classes(tree: ast.Module) -> tuple[ast.ClassDef, ...]:
     return tuple(node for node in each(tree, ast.ClassDef))
 

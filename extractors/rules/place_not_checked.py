@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.host.facts import Material
+from extractors.host.render import leaves
+from extractors.host.values import Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.loaded_places import unasked_places
@@ -34,9 +37,19 @@ def rows(table, ids, out, T: Int):
 )
 
 
+_OWN = """
+import torch
+def run(x):
+    ids = torch.zeros(x.shape[0], dtype=torch.int32, device=x.device)
+    out = torch.empty_like(x)
+    rows[(x.shape[0],)](x, ids, out, x.shape[1], x.shape[0], 64)
+    return out
+"""
+
+
 class PlaceNotChecked(Rule):
-    """A whole number that is loaded says which row or element of another array an access goes to,
-    and no comparison with it decides about the access."""
+    """A whole number that is loaded from an array of the caller says which row or element of
+    another array an access goes to, and no comparison with it decides about the access."""
 
     name = "place-not-checked"
     matches = (Case(_POINTER, "`ids`"), Case(_TILES, "`ids`"))
@@ -45,6 +58,8 @@ class PlaceNotChecked(Rule):
             vary(_POINTER, ("mask=at < n, other", "mask=(at < n) & (i < count), other")),
             why="the mask asks for it",
         ),
+        NearMiss(
+            _POINTER + _OWN, why="the host makes the array of places itself"),
         NearMiss(
             vary(_POINTER, ("    v = tl.load", "    if i >= count:\n        return\n"
                             "    v = tl.load")),
@@ -69,10 +84,13 @@ class PlaceNotChecked(Rule):
     def find(self, subject: Subject) -> Iterable[Finding]:
         facts = subject.facts
         found = [] if facts.of_threads else list(unasked_places(facts))
+        own = _made(subject.host.material)
+        found = [one for one in found if not own.issuperset(one.sources)]
         if not found:
             return
         arrays = ", ".join(dict.fromkeys(f"`{one.access.array}`" for one in found))
-        sources = {name: load for one in found for name, (load, _) in one.sources.items()}
+        rows = [row for one in found for row in one.sources.items() if row[0] not in own]
+        sources = {name: load for name, (load, _) in rows}
         names = ", ".join(f"`{name}`" for name in sources)
         yield self.finding(
             subject,
@@ -82,3 +100,25 @@ class PlaceNotChecked(Rule):
             [*sources.values(), *(one.access for one in found)],
             Severity.NOTE,
         )
+
+
+def _made(material: Material | None) -> frozenset[str]:
+    """Parameters that every launch gives an array that the host makes itself."""
+    found: set[str] | None = None
+    for launch in material.sites() if material is not None else ():
+        names = {name for name, value in launch.args if _new(material, value)}
+        found = names if found is None else found & names
+    return frozenset(found or ())
+
+
+def _new(material: Material | None, value: Value) -> bool:
+    if material is None:
+        return False
+    for one in leaves(value):
+        fact = material.machine.tensors.get(one)
+        while fact is not None and fact.base is not None:
+            one = fact.base
+            fact = material.machine.tensors.get(one)
+        if fact is None or (isinstance(one, Expr) and one.op == "sym"):
+            return False
+    return True

@@ -48,6 +48,14 @@ def run(x, y):
 )
 
 
+_BACKWARD = """
+class Add(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, y):
+        return run(ctx.saved_tensors[0], y)
+"""
+
+
 class TwinNotCompared(Rule):
     """A tile of one array of the caller is read at the places and under the mask at which one of
     another is, and the launch and the conditions on the way to it rest on extents of that other one
@@ -78,6 +86,8 @@ class TwinNotCompared(Rule):
             vary(_POINTER, ("tl.load(y + at,", "tl.load(y + tl.arange(0, T),")),
             why="it is read at places of its own",
         ),
+        NearMiss(
+            _POINTER + _BACKWARD, why="a backward pass, which gets what the forward pass saw"),
         NearMiss(vary(_POINTER, ("x, y, out, n, tri", "x, x[1:], out, n, tri")), why="one array"),
     )  # fmt: skip
     seen = (Seen("liger-kernel", "liger_kernel/ops/kl_div.py", "_kldiv_kernel_forward", 80),)
