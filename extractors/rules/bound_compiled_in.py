@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.host.facts import Material
 from extractors.host.render import leaves
 from extractors.host.values import Expr, Value
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.rules.compiled_per_size import ROLES, ends_work, needed, shares_work
+from extractors.rules.compiled_per_size import (
+    ROLES,
+    ends_work,
+    innermost,
+    needed,
+    shares_work,
+)
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import parameters_of
 from kb.evidence import Finding, Severity
@@ -52,9 +59,32 @@ def run(x):
 )
 
 
+_CHUNKS = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def states(x, h, t, NT: tl.constexpr, K: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, K)
+    state = tl.zeros([K], dtype=tl.float32)
+    for j in range(NT):
+        tl.store(h + (i * NT + j) * K + at, state)
+        state += tl.load(x + (i * t + j * 64) * K + at)
+
+def run(x):
+    b, t, k = x.shape
+    h = torch.empty((b, triton.cdiv(t, 64), k))
+    states[(b,)](x, h, t, triton.cdiv(t, 64), 64)
+    return h
+"""
+)
+
+
 class BoundCompiledIn(Rule):
     """A compile-time parameter is given an extent of an array, and the kernel only ends loops and
-    masks with it, or computes with it: no tile, no index, no branch needs it."""
+    masks with it, or computes with it: no tile, no index, no branch needs it. A number of tiles
+    along a length, such as of chunks of a sequence, may scale indices, too."""
 
     name = "bound-compiled-in"
     matches = (
@@ -72,6 +102,7 @@ class BoundCompiledIn(Rule):
             "`KEYS`",
         ),
         Case(vary(_ROWS, ("rows, n = x.shape", "rows, n = x.shape[0], x.numel()")), "`n`"),
+        Case(_CHUNKS, "`NT`"),
         Case(vary(_ROWS, ("rows, n = x.shape", "rows, n = x.shape[0], x.shape[1] // 2")), "`n`"),
         Case(
             vary(
@@ -84,6 +115,10 @@ class BoundCompiledIn(Rule):
         ),
     )
     near_misses = (
+        NearMiss(
+            vary(_CHUNKS, ("triton.cdiv(t, 64)", "triton.cdiv(x.shape[2], 64)")),
+            why="tiles of the last axis, a size of the model, which the compiler can use",
+        ),
         NearMiss(vary(_ROWS, ("n: tl.constexpr", "n")), why="it is no compile-time parameter"),
         NearMiss(
             vary(_ROWS, ("out + row * sx", "out + row * n")),
@@ -113,16 +148,17 @@ class BoundCompiledIn(Rule):
             and fact.role in ROLES
             and not facts.tile_extents & {fact.name}
             and _held_below(facts, fact.name)
-            and not _scales(facts, fact.name)
             and not needed(facts, fact.name)
         ]
         for name in free:
+            scales = _scales(facts, name)
             for launch in material.launches:
                 value = dict(launch.args).get(name)
                 sizes = leaves(value)
                 if (
                     not sizes
                     or not all(map(_extent, sizes))
+                    or (scales and not all(_tiles(material, one) for one in sizes))
                     or (ends_work(facts, name) and shares_work(material, launch, value))
                 ):
                     continue
@@ -142,12 +178,22 @@ def _extent(value: Value) -> bool:
     """An extent of an array, its number of elements, or what is computed from those."""
     if not isinstance(value, Expr):
         return False
-    if value.op in ("+", "-", "*", "//"):
+    if value.op in ("+", "-", "*", "//", "cdiv"):
         sizes = [arg for arg in value.args if not isinstance(arg, int)]
         return bool(sizes) and all(map(_extent, sizes))
     asked = value.args[0] if value.op == "call" and len(value.args) == 1 else None
     counted = isinstance(asked, Expr) and asked.op == "attr" and asked.args[1] == "numel"
     return value.op == "dim" or counted
+
+
+def _tiles(material: Material, value: Value) -> bool:
+    """The number of tiles along an axis that is not the last one: it follows the length of what is
+    worked on, not the model."""
+    if not isinstance(value, Expr) or value.op != "cdiv" or not isinstance(value.args[1], int):
+        return False
+    length = value.args[0]
+    counted = isinstance(length, Expr) and length.op == "dim" and length.args[1] != -1
+    return counted and not innermost(material, length)
 
 
 def _held_below(facts: Facts, name: str) -> bool:

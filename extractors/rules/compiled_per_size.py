@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
+from typing import TypeGuard
 
 from extractors.host.conditions import parts
 from extractors.host.events import LaunchRecord
@@ -99,6 +100,9 @@ _SHIFTED = vary(
 )  # fmt: skip
 
 
+_LAST = (("min(528, rows)", "min(528, n)"), ("x, out, n, rows,", "x, out, rows, n,"))
+
+
 class CompiledPerSize(Rule):
     """A compile-time parameter follows a size that the number of programs follows too, and the
     kernel only computes or compares with it; or it is the batch, or the length of sequences whose
@@ -138,10 +142,7 @@ class CompiledPerSize(Rule):
         ),
     )
     near_misses = (
-        NearMiss(
-            vary(_SHIFTED, ("s - 1", "s"), ("(L + 1)", "L")),
-            why="heads, perhaps",
-        ),
+        NearMiss(vary(_SHIFTED, ("s - 1", "s"), ("(L + 1)", "L")), why="heads, perhaps"),
         NearMiss(
             vary(
                 _TURNED,
@@ -171,19 +172,11 @@ class CompiledPerSize(Rule):
             vary(_ROWS, ("ROWS: tl.constexpr", "ROWS")), why="it is no compile-time parameter"
         ),
         NearMiss(
-            vary(
-                _ROWS,
-                ("min(528, rows)", "min(528, n)"),
-                ("x, out, n, rows,", "x, out, rows, n,"),
-            ),
+            vary(_ROWS, *_LAST),
             why="the last axis is a size of the model, which tiles of the grid may share",
         ),
         NearMiss(
-            vary(
-                _AGAIN,
-                ("min(528, rows)", "min(528, n)"),
-                ("x, out, n, rows,", "x, out, rows, n,"),
-            ),
+            vary(_AGAIN, *_LAST),
             why="the last axis of the argument of that function",
         ),
         NearMiss(
@@ -301,10 +294,17 @@ def _multiplied(grid: Value, *, whole: bool = False) -> list[list[Expr]]:
                 pending.extend((part.then, part.other))
             elif isinstance(part, Expr) and part.op == "*":
                 pending.extend(part.args)
+            elif isinstance(part, Expr) and part.op == "cdiv" and _rows_of(part.args[0]):
+                row.append(part.args[0])
             elif isinstance(part, Expr) and (part.op == "dim" or (whole and part.op in ("-", "+"))):
                 row.append(part)
         found.append(row)
     return found
+
+
+def _rows_of(length: Value) -> TypeGuard[Expr]:
+    """Whether an extent is one of the first axis of an array."""
+    return isinstance(length, Expr) and length.op == "dim" and length.args[1] == 0
 
 
 def _rank(material: Material, array: Value) -> int | None:

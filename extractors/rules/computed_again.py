@@ -42,6 +42,8 @@ _FREE = frozenset({OpKind.CONST, OpKind.TUPLE, OpKind.DTYPE, OpKind.COPY})
 _TURNED = frozenset({OpKind.ADD, OpKind.MUL, OpKind.AND, OpKind.OR})
 """Operations whose operands may change places."""
 
+_FILLED = frozenset({OpKind.ZEROS, OpKind.FULL})
+_OF_RUN = READS | {OpKind.BLOCK_ID}
 _OPEN = frozenset({OpKind.CALL, OpKind.OPAQUE, OpKind.EXTERN_MATH})
 MIN_STEPS = 2
 """Operations that a tile takes to be worth keeping."""
@@ -66,6 +68,13 @@ class ComputedAgain(Rule):
         ),
         NearMiss(
             vary(_POINTER, ("to = row * n +", "to = row * n * 2 +")), why="another place"
+        ),
+        NearMiss(
+            vary(_POINTER, ("    to = row * n + tl.arange(0, T)\n",
+                            "    to = tl.zeros([T], tl.float32) - 1.0\n"),
+                 ("    v = tl.load(x", "    low = tl.zeros([T], tl.float32) - 1.0\n"
+                  "    v = tl.load(x"), ("out + to, v * g", "out + at, v * g + to + low")),
+            why="two numbers to begin with, which go their own ways",
         ),
         NearMiss(
             vary(_TILES, ("    to = i * T +", "    i = ct.bid(1)\n    to = i * T +")),
@@ -152,6 +161,8 @@ class _Reader:
     facts: Facts
     arrays: dict[str, str]
     steps: dict[object, int] = field(default_factory=dict)
+    of_run: dict[object, bool] = field(default_factory=dict)
+    """Whether a number rests on what only the run gives: other tiles hold constants."""
 
     def pairs(
         self, region: Region, numbers: dict[str, object], known: dict[object, Op]
@@ -185,11 +196,23 @@ class _Reader:
         key = hash((op.kind, told, tuple(given)))
         steps = sum(self.steps.get(number, 0) for _, number in given)
         self.steps[key] = min(steps + (op.kind not in _FREE), 1000)
+        self.of_run[key] = op.kind not in _FILLED and (
+            op.kind in _OF_RUN or any(self._at_run(number) for _, number in given)
+        )
         return key
+
+    def _at_run(self, number: object) -> bool:
+        """Whether a number is of the run: a value of its own, or an argument that is handed over at
+        the launch."""
+        if isinstance(number, str):
+            return number in self.facts.kernel.entry.parameter_names and (
+                number not in self.facts.constexprs
+            )
+        return isinstance(number, tuple) or self.of_run.get(number, False)
 
     def _worth(self, op: Op, key: object) -> bool:
         shape = self.facts.types.shape(op.result)
         wide = bool(shape) and any(extent != "1" for extent in shape)
         if op.kind in READS:
             return wide
-        return wide and bool(_name(op)) and self.steps[key] >= MIN_STEPS
+        return wide and bool(_name(op)) and self.steps[key] >= MIN_STEPS and self.of_run[key]
