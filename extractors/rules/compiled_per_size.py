@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from typing import TypeGuard
 
 from extractors.host.conditions import parts
 from extractors.host.events import LaunchRecord
@@ -294,17 +293,10 @@ def _multiplied(grid: Value, *, whole: bool = False) -> list[list[Expr]]:
                 pending.extend((part.then, part.other))
             elif isinstance(part, Expr) and part.op == "*":
                 pending.extend(part.args)
-            elif isinstance(part, Expr) and part.op == "cdiv" and _rows_of(part.args[0]):
-                row.append(part.args[0])
             elif isinstance(part, Expr) and (part.op == "dim" or (whole and part.op in ("-", "+"))):
                 row.append(part)
         found.append(row)
     return found
-
-
-def _rows_of(length: Value) -> TypeGuard[Expr]:
-    """Whether an extent is one of the first axis of an array."""
-    return isinstance(length, Expr) and length.op == "dim" and length.args[1] == 0
 
 
 def _rank(material: Material, array: Value) -> int | None:

@@ -11,10 +11,11 @@ from extractors.host.facts import Material
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.values import Value
-from extractors.patterns.cases import TILE, vary
+from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.places import places, tests
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import ROWS_POINTER
+from extractors.whole_stores import written_whole
 from kb.analysis.facts import Facts
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Finding, Lines, Severity
@@ -52,14 +53,75 @@ def run(x):
 )
 
 
+_SUMS = (
+    TILE
+    + """
+import torch
+@ct.kernel
+def total(x, sums, T: Int):
+    row = ct.bid(0)
+    v = ct.load(x, index=(row, 0), shape=(1, T))
+    ct.scatter(sums, row, ct.sum(v))
+
+def run(x):
+    sums = torch.zeros(x.shape[0])
+    ct.launch(None, (x.shape[0], 1, 1), total, (x, sums, 64))
+    return sums
+"""
+)
+_GAINED = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def repeat(x, out, m, k, T: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    v = tl.load(x + row)
+    for first in range(0, k, T):
+        at = first + tl.arange(0, T)
+        tl.store(out + row * k + at, v, mask=at < k)
+
+def run(x, k):
+    m = x.shape[0]
+    out = torch.zeros(m, k)
+    repeat[(m,)](x, out, m, k, 1024)
+    return out
+"""
+)
+
+
 class ZerosOverwritten(Rule):
-    """The host makes an array of zeros in the shape of another that the launch is given, and the
-    kernel stores to each place of it that it reads of the other; it neither reads the zeros nor
-    adds to them."""
+    """The host makes an array of zeros, and the kernel stores to all of it: to each place that it
+    reads of another in whose shape it was made, or through each of its extents, in blocks, loops or
+    lanes that it holds below the extent; it neither reads the zeros nor adds to them."""
 
     name = "zeros-overwritten"
-    matches = (Case(_ROWS, "`out`"), Case(_TILES, "`out`"))
+    matches = (
+        Case(_ROWS, "`out`"),
+        Case(_TILES, "`out`"),
+        Case(_SUMS, "`sums`"),
+        Case(_GAINED, "`out`"),
+        Case(vary(_GAINED, ("zeros(m, k)", "zeros(m, 2 * k)"), ("m, k, 1024)", "m, 2 * k, 1024)"))),
+    )
     near_misses = (
+        NearMiss(vary(_SUMS, ("x.shape[0], 1, 1", "x.shape[0] - 1, 1, 1")), why="one row is left"),
+        NearMiss(
+            vary(_GAINED, ("zeros(m, k)", "zeros(m, k + 1)")), why="the rows end before the array"
+        ),
+        NearMiss(
+            vary(_GAINED, ("range(0, k, T)", "range(0, tl.program_id(0) * T, T)")),
+            why="blocks go to places of their own only",
+        ),
+        NearMiss(
+            vary(
+                _GAINED,
+                (
+                    "tl.store(out + row * k + at, v, mask=at < k)",
+                    "tl.store(out + row * k + at, v, mask=(at < k) & (v > 0))",
+                ),
+            ),
+            why="what was loaded says which elements are written",
+        ),
         NearMiss(
             vary(_ROWS, ("zeros_like", "empty_like")), why="the memory is left as it is found"
         ),
@@ -95,10 +157,12 @@ class ZerosOverwritten(Rule):
             sites = [site for site in material.sites() if _zeroed(material, site, name)]
             shown = _read_alike(facts, name) if sites else []
             made: set[Lines] = set()
-            for site in sites if shown else ():
+            for site in sites:
                 given = dict(site.args)
-                shapes = {_shape(material, leaf) for leaf in leaves(given.get(name))}
-                if shapes & {given.get(other) for other in shown}:
+                own = leaves(given.get(name))
+                shapes = {_shape(material, leaf) for leaf in own}
+                whole = all(written_whole(material, site, facts, name, leaf) for leaf in own)
+                if whole or shapes & {given.get(other) for other in shown}:
                     made |= _zeroed(material, site, name)
             if made:
                 yield self.finding(
