@@ -179,9 +179,30 @@ def _floats(call: ast.Call) -> bool:
     )
 
 
-def _of_caller(origins: Origins | None, name: ast.Name) -> bool:
+def _of_caller(origins: Origins | None, name: ast.Name, steps: int = 4) -> bool:
+    """Whether a name is a parameter of its function, or made of one by methods alone."""
     scope = origins.owner(name) if origins is not None else None
-    return isinstance(scope, ast.FunctionDef) and name.id in parameter_names(scope)
+    if origins is None or not isinstance(scope, ast.FunctionDef):
+        return False
+    made = [_root(one) for one in origins.sources(name)[0]]
+    roots = [one for one in made if one is not None]
+    if not made or len(roots) < len(made) or steps == 0:
+        return not made and name.id in parameter_names(scope)
+    return all(one.id == name.id or _of_caller(origins, one, steps - 1) for one in roots) and any(
+        one.id != name.id or name.id in parameter_names(scope) for one in roots
+    )
+
+
+def _root(made: ast.expr) -> ast.Name | None:
+    """The array that methods which keep its elements are called on."""
+    for _ in range(MAX_CHAIN):
+        if isinstance(made, ast.Name):
+            return made
+        func = made.func if isinstance(made, ast.Call) else None
+        if not isinstance(func, ast.Attribute) or func.attr not in _PLAIN | _TURNS:
+            return None
+        made = func.value
+    return None
 
 
 def _after(material: Material, launch: LaunchRecord, given: ast.Name) -> Iterator[ast.Call]:
