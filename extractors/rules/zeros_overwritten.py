@@ -161,8 +161,10 @@ class ZerosOverwritten(Rule):
                 given = dict(site.args)
                 own = leaves(given.get(name))
                 shapes = {_shape(material, leaf) for leaf in own}
-                whole = all(written_whole(material, site, facts, name, leaf) for leaf in own)
-                if whole or shapes & {given.get(other) for other in shown}:
+                if shapes & {given.get(other) for other in shown} or (
+                    _zeros_alone(material, site, name)
+                    and all(written_whole(material, site, facts, name, leaf) for leaf in own)
+                ):
                     made |= _zeroed(material, site, name)
             if made:
                 yield self.finding(
@@ -200,6 +202,14 @@ def _shape(material: Material, value: Value) -> Value:
     """The tensor that one was made in the shape of."""
     fact = material.machine.tensors.get(value)
     return fact.like if fact is not None else None
+
+
+def _zeros_alone(material: Material, launch: LaunchRecord, name: str) -> bool:
+    """Whether zeros are all that the array of a launch is made of, wherever it is made."""
+    given = handed(material, launch, name)
+    if material.origins is None or not isinstance(given, ast.Name):
+        return False
+    return all(map(_is_zeros, material.origins.sources(given)[0]))
 
 
 def _zeroed(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
