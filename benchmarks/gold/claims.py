@@ -142,6 +142,27 @@ DEFECTS = {
         r"\bbranches\b.*\b(?:same|identical|alike)\b|\b(?:arms|defaults)\b.*\b(?:same|identical)\b"
         r"|\breturn the same\b|\bsame value for\b"
     ),
+    "shapes not compared": re.compile(
+        r"\b(?:shapes?|sizes|extents|contiguity)\b.*\b(?:not|never) (?:compared|checked)"
+        r"|\bnever (?:compared|checked against)\b"
+    ),
+    "places not checked": re.compile(
+        r"\b(?:ind(?:ex|ices)|labels?|targets?|positions?|ids?)\b.*(?:not checked|no check\b"
+        r"|unchecked|without a check|past the|out[- ]of[- ](?:range|bounds)|\boutside)"
+        r"|\bcheck(?:s|ed)? them against the extents"
+    ),
+    "computed again": re.compile(
+        r"\b(?:computed|loaded|built|taken|reduced) (?:again|twice|anew|a second time)\b"
+        r"|\brecomputes?\b|\brepeats?\b|\bsame values\b|\bapplied a second time\b"
+    ),
+    "never launched": re.compile(
+        r"\bnever launched\b|\bnothing (?:launches|calls)\b|\bno launcher\b|\bnot the dispatched\b"
+    ),
+    "pass on the host": re.compile(
+        r"\bon the host\b.*\bcop(?:y|ies|ied)|\bcop(?:y|ies|ied)\b.*\bon the host"
+        r"|\bwhole (?:input|array|cache)\b|\bpass(?:es)? over\b|\bfull[- ]tensor passes\b"
+        r"|\bseparate cast\b|\bpadded? (?:twice )?on the host\b|\bF\.pad\b"
+    ),
     "by default": re.compile(r"default (?:number of|4) warps"),
     "always searched": re.compile(r"\bturns? (?:\w+ )+off\b|\bnot consulted\b|DISABLE_AUTOTUNE"),
     "waiting apart": re.compile(r"\bbarriers?\b|\bshuffles?\b|wait for each other"),
