@@ -67,7 +67,9 @@ class NeverLaunched(Rule):
         if material is None or material.launches or material.searches:
             return
         name = material.signature.name
-        taken = material.loader is not None and material.loader.imported(name)
+        taken = material.loader is not None and any(
+            map(material.loader.imported, (name, material.module.rpartition(".")[2]))
+        )  # a module that is taken as a whole may have anything of it launched
         if taken or _named(material.tree, name) or not _launches(material.tree):
             return
         own = function_at(material.tree, name, material.signature.lines)
@@ -75,8 +77,8 @@ class NeverLaunched(Rule):
             return
         yield self.finding(
             subject,
-            f"nothing launches `{name}`: its module names it nowhere else, and no other module of "
-            "the package takes it",
+            f"nothing launches or calls `{name}`: its module names it nowhere else, and no other "
+            "module of the package takes it",
             "drop it, or launch it where it was meant to be launched",
             [],
             Severity.NOTE,

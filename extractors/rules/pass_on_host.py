@@ -85,6 +85,10 @@ class PassOnHost(Rule):
         ),
         NearMiss(vary(_AFTER, ("out.to(x.dtype)", "x.to(out.dtype)")), why="another array"),
         NearMiss(
+            vary(_AFTER, ("    return out", "    finish(out, x)\n    return out")),
+            why="something else works on it in its own type before",
+        ),
+        NearMiss(
             vary(_ROWS, ("x.float()", "x.to(x.device)")), why="nothing is known of the device"
         ),
     )
@@ -220,7 +224,17 @@ def _after(material: Material, launch: LaunchRecord, given: ast.Name) -> Iterato
             continue
         if isinstance(func.value, ast.Name) and func.value.id == given.id:
             if func.attr in _CASTS or (func.attr == "to" and _floats(call)):
-                yield call
+                if not _handed_between(scope, launch, call, given.id):
+                    yield call
+
+
+def _handed_between(
+    scope: ast.FunctionDef, launch: LaunchRecord, call: ast.Call, name: str
+) -> bool:
+    """Whether another call is handed an array between a launch and what converts the array."""
+    between = [c for c in each(scope, ast.Call) if launch.lines[1] < c.lineno < call.lineno]
+    given = [one for c in between for one in (*c.args, *(key.value for key in c.keywords))]
+    return any(isinstance(one, ast.Name) and one.id == name for one in given)
 
 
 def _is_made(made: ast.expr) -> bool:
