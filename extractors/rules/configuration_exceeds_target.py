@@ -36,10 +36,23 @@ class ConfigurationExceedsTarget(Rule):
         Case(SEARCHED_PRODUCT, "num_ctas"),
         Case(vary(AUTOTUNED, ("(4, 8)", "(4, 64)")), "2048 threads"),
         Case(vary(AUTOTUNED, ("(64, 128)", "(64, 96)")), "power of two"),
+        Case(
+            vary(
+                AUTOTUNED,
+                ("other=0.0)", "other=0.0).to(tl.float32) * 2.0"),
+                ("t in (64, 128)", "t in (64, 65536)"),
+            ),
+            "registers of each",
+        ),
         Case(vary(AUTOTUNED_PRODUCT, ('"TK": 32}', '"TK": 1024}, num_stages=5')), "shared memory"),
     )
     near_misses = (
         NearMiss(AUTOTUNED, why="256 threads and tiles that are powers of two"),
+        NearMiss(
+            vary(AUTOTUNED, ("other=0.0)", "other=0.0).to(tl.float32) * 2.0"),
+                 ("t in (64, 128)", "t in (64, 8192)")),
+            why="64 values for each of 128 threads",
+        ),
         NearMiss(AUTOTUNED_PRODUCT, why="its operands in flight fit everywhere"),
         NearMiss(
             vary(SEARCHED_PRODUCT, ("TK=32, num_ctas=2", "TK=32, num_ctas=1")),
@@ -126,6 +139,12 @@ def _excess(needs: Footprint, row: dict[str, object], target: TargetProfile) -> 
         each = -(-held // (32 * warps))
         if each > REGISTERS:
             return f"its accumulators alone take {each} registers per thread; there are {REGISTERS}"
+    tile = needs.tile_words(row)
+    if tile is not None and warps is not None and tile > 32 * warps * REGISTERS:
+        return (
+            f"a tile of {tile} fp32 values takes {-(-tile // (32 * warps))} registers of each of "
+            f"its {32 * warps} threads, and there are {REGISTERS}"
+        )
     return ""
 
 

@@ -11,6 +11,7 @@ from kb.analysis.assumptions import powers_of_two
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role
 from kb.errors import TileloreError
+from kb.ops import OpKind
 from kb.planner.expressions import evaluate, parse
 
 ELEMENT_BYTES = 1
@@ -20,15 +21,21 @@ _BYTES = {"f64": 8, "i64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2
           "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "u8": 1}  # fmt: skip
 
 
+_COMPUTES = (OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.EXP, OpKind.EXP2, OpKind.SELECT,
+             OpKind.CAST)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Footprint:
     """Tiles by their extents as text: `streams` are operands of one product, loaded in its loop;
-    `accumulators` are carried sums of products. `powers` are extents by parameter name."""
+    `accumulators` are carried sums of products, `tiles` are what is computed in floats of 32 bits.
+    `powers` are extents by parameter name."""
 
     streams: tuple[tuple[tuple[tuple[str, ...], int], ...], ...]
     accumulators: tuple[tuple[str, ...], ...]
     powers: tuple[str, ...]
     element_bytes: int = ELEMENT_BYTES
+    tiles: tuple[tuple[str, ...], ...] = ()
 
     def shared_bytes(self, row: Mapping[str, object], stages: int | None) -> int | None:
         """Bytes of the operands in flight: one buffer less than stages, as on targets that copy
@@ -45,6 +52,12 @@ class Footprint:
     def accumulator_words(self, row: Mapping[str, object]) -> int | None:
         """32-bit words of the accumulators of one loop; None when an extent is not known."""
         sizes = [_elements(shape, row) for shape in self.accumulators]
+        known = [size for size in sizes if size is not None]
+        return max(known) if known else None
+
+    def tile_words(self, row: Mapping[str, object]) -> int | None:
+        """32-bit words of the largest tile; None when no extent is known."""
+        sizes = [_elements(shape, row) for shape in self.tiles]
         known = [size for size in sizes if size is not None]
         return max(known) if known else None
 
@@ -72,7 +85,15 @@ def footprint(facts: Facts) -> Footprint:
         for shape, c in zip(shapes, carried, strict=True)
         if len(shape) >= 2 and facts.types.dtype(c.argument) == "f32"
     ]
-    return Footprint(tuple(streams), tuple(wide), tuple(sorted(powers_of_two(facts))))
+    computed = {
+        facts.types.shape(node.result)
+        for node in facts.graph.of(*_COMPUTES)
+        if facts.types.dtype(node.result) == "f32"
+    }
+    return Footprint(
+        tuple(streams), tuple(wide), tuple(sorted(powers_of_two(facts))),
+        tiles=tuple(sorted(shape for shape in computed if shape)),
+    )  # fmt: skip
 
 
 def _elements(shape: tuple[str, ...], row: Mapping[str, object]) -> int | None:
