@@ -155,6 +155,15 @@ DEFECTS = {
         r"\b(?:computed|loaded|built|taken|reduced) (?:again|twice|anew|a second time)\b"
         r"|\brecomputes?\b|\brepeats?\b|\bsame values\b|\bapplied a second time\b"
     ),
+    "returned": re.compile(r"\breturn annotation\b|\bannotated to return\b"),
+    "registers": re.compile(
+        r"\bvalues (?:a|per) thread\b|\bregisters (?:of each|per thread|of \d+ warps)\b"
+        r"|\bcan only spill\b|\bmust spill\b|\bfit in registers\b"
+    ),
+    "idle threads": re.compile(
+        r"\bthreads (?:redundant|repeat|only duplicate|idle)\b|\bof \d+ threads redundant"
+        r"|\bother threads\b|\bother lanes of the CTA repeat\b|\bone warp's worth of scalar\b"
+    ),
     "never launched": re.compile(
         r"\bnever launched\b|\bnothing (?:launches|calls)\b|\bno launcher\b|\bnot the dispatched\b"
     ),
