@@ -10,8 +10,10 @@ from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks, sides
+from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Finding, Severity
+from kb.ops import OpKind
 
 _POINTER = (
     POINTER
@@ -61,18 +63,24 @@ def scores(q, k, lse, out, N: Int, T: Int, D: Int):
 )
 
 
+_ASKS = (OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE)
 _FLAGGED = (("        s = ct.where(", "        if C:\n            s = ct.where("),)
+
+
+_ENDS = ("rows[:, None] >= cols[None, :]", "cols[None, :] < n")
 
 
 class MaskOnEveryTile(Rule):
     """Inside the loop over keys (or queries) the positions of both axes are compared for each
-    tile; tiles on one side of the diagonal are kept whole, and no branch and no second loop spares
-    them the comparison."""
+    tile, or those of one with where the keys or a window end; tiles on one side of the diagonal, or
+    wholly inside, are kept whole, and no branch and no second loop spares them the comparison."""
 
     name = "mask-on-every-tile"
     matches = (
         Case(_POINTER, "causal"),
         Case(_TILED, "causal"),
+        Case(vary(_POINTER, _ENDS), "ends"),
+        Case(vary(_TILED, ("rows >= cols", "(rows >= cols) & (cols > rows - 64)")), "ends"),
         Case(vary(_TILED, ("D: Int)", "D: Int, C: Bool)"), *_FLAGGED), "causal"),
     )
     near_misses = (
@@ -82,8 +90,13 @@ class MaskOnEveryTile(Rule):
             why="tiles before the diagonal go past the mask",
         ),
         NearMiss(
-            vary(_POINTER, ("rows[:, None] >= cols[None, :]", "cols[None, :] < n")),
-            why="the mask cuts the end off and no diagonal",
+            vary(_POINTER, _ENDS, ("        s = tl.where(", "        if j + T > n:\n"
+                            "            s = tl.where(")),
+            why="tiles before the end go past the mask",
+        ),
+        NearMiss(
+            vary(_POINTER, ("rows[:, None] >= cols[None, :]", "rows[:, None] < n")),
+            why="the rows of the block, which are the same in each round",
         ),
     )  # fmt: skip
     seen = (Seen("tilegym", "tilegym/ops/cutile/attention.py", "_fmha_bwd_dkdv_kernel", 525),)
@@ -100,15 +113,49 @@ class MaskOnEveryTile(Rule):
                 found,
                 Severity.NOTE,
             )
+            return
+        ends = list(_ends(subject.facts))
+        if ends:
+            yield self.finding(
+                subject,
+                "the mask of the ends is computed and applied for every tile of the loop; the "
+                "tiles that lie wholly inside need none",
+                "leave the mask to the tiles that an end crosses: a loop of their own, or a branch",
+                ends,
+                Severity.NOTE,
+            )
+
+
+def _scores(facts: Facts) -> Loop | None:
+    """The only loop over scores."""
+    scored = {id(p.loop): p.loop for p in facts.score_products if p.loop is not None}
+    return facts.loop(next(iter(scored.values()))) if len(scored) == 1 else None
+
+
+def _ends(facts: Facts) -> Iterator[Node]:
+    """Selects in the only loop over scores that compare the place of the round with where the keys
+    or a window end, under no condition that speaks of the counter."""
+    loop = _scores(facts)
+    if loop is None or loop.induction is None:
+        return
+    counter = facts.values.expr(loop.induction).atom
+    for mask in masks(facts):
+        if mask.node.loop is not loop.node or _branched(facts, mask.node, loop.induction):
+            continue
+        tests = [
+            test
+            for test in mask.comparisons
+            if test.op.kind in _ASKS
+            and any(counter in set(s.atoms()) and s.has(AtomKind.LANE) for s in sides(facts, test))
+        ]
+        if tests and not _windowed(facts, tests):
+            yield mask.node
 
 
 def _everywhere(facts: Facts) -> Iterator[Node]:
     """Selects by one comparison of both axes, in the only loop over scores, whose counter one side
     moves with, under no condition that speaks of the counter."""
-    scored = {id(p.loop): p.loop for p in facts.score_products if p.loop is not None}
-    if len(scored) != 1:
-        return  # several loops share the tiles: one of them may do without the mask
-    loop = facts.loop(next(iter(scored.values())))
+    loop = _scores(facts)  # several loops share the tiles: one may do without the mask
     if loop is None or loop.induction is None:
         return
     counter = facts.values.expr(loop.induction).atom
