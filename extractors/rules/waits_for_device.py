@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from extractors.host.callers import MAX_STEPS, leading
+from extractors.host.callers import MAX_STEPS, handed, leading
+from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
 from extractors.host.origins import lines_of
 from extractors.patterns.cases import TILE, vary
@@ -47,9 +48,17 @@ _COUNTED = vary(
 )  # fmt: skip
 
 
+_WRITTEN = vary(
+    _ROWS,
+    ("    kept = (labels != -100).sum().item()\n", ""),
+    ("return out / kept", "return out.item()"),
+)
+
+
 class WaitsForDevice(Rule):
     """A function on the way to a launch brings to the host what is computed from the elements of
-    tensors: a sum, a largest element, whether two are equal. The host stops there until the device
+    tensors: a sum, a largest element, whether two are equal, what the kernel wrote; or a condition
+    of it rests on such. The host stops there until the device
     has done all that was asked of it."""
 
     name = "waits-for-device"
@@ -58,6 +67,17 @@ class WaitsForDevice(Rule):
         Case(_COUNTED, "`total.item()`"),
         Case(vary(_ROWS, (".sum().item()", ".sum(0).tolist()")), "tolist"),
         Case(_TILES, "torch.equal"),
+        Case(
+            vary(
+                _ROWS,
+                (
+                    "(labels != -100).sum().item()",
+                    "(labels != -100).sum()\n    if kept == 0:\n        return x",
+                ),
+            ),
+            "kept == 0",
+        ),
+        Case(_WRITTEN, "`out.item()`"),
     )
     near_misses = (
         NearMiss(vary(_ROWS, (".sum().item()", ".sum()")), why="the sum stays on the device"),
@@ -70,6 +90,12 @@ class WaitsForDevice(Rule):
             why="a tensor of numbers, which is made on the host",
         ),
         NearMiss(vary(_ROWS, ("(labels != -100).sum()", "labels")), why="perhaps of the host"),
+        NearMiss(
+            vary(_ROWS, ("(labels != -100).sum().item()", "max(x.shape)\n"
+                         "    if kept == 0:\n        return x")),
+            why="extents are on the host",
+        ),
+        NearMiss(vary(_WRITTEN, ("out.item()", "x.item()")), why="perhaps of the host"),
         NearMiss(
             vary(_ROWS, ("def run", "def other(x):\n    return x.sum().item()\n\ndef run"),
                  ("(labels != -100).sum().item()", "2")),
@@ -88,7 +114,8 @@ class WaitsForDevice(Rule):
         found: dict[Lines, str] = {}
         for launch in material.sites() if material is not None else ():
             for function in leading(material, launch) if material is not None else ():
-                for call in _waits(material, function) if material is not None else ():
+                written = _written(subject, material, launch) if material is not None else set()
+                for call in _waits(material, function, written) if material is not None else ():
                     found.setdefault(lines_of(call), ast.unparse(call))
         if found:
             shown = ", ".join(f"`{text[:60]}`" for text in dict.fromkeys(found.values()))
@@ -102,8 +129,23 @@ class WaitsForDevice(Rule):
             )
 
 
-def _waits(material: Material, function: ast.FunctionDef) -> Iterator[ast.Call]:
-    """Calls in a function that bring to the host what was computed from the elements of tensors."""
+def _written(subject: Subject, material: Material, launch: LaunchRecord) -> set[str]:
+    """Names of the arrays that a launch hands over and that the kernel writes."""
+    stored = dict.fromkeys(a.array for a in subject.facts.stores if a.array is not None)
+    given = [handed(material, launch, name) for name in stored]
+    return {one.id for one in given if isinstance(one, ast.Name)}
+
+
+def _waits(material: Material, function: ast.FunctionDef, written: set[str]) -> Iterator[ast.expr]:
+    """What brings to the host what was computed from the elements of tensors, or what a kernel has
+    written: calls, and conditions of the host that rest on such."""
+    for branch in (*each(function, ast.If), *each(function, ast.While)):
+        for asked in _asked(branch.test):
+            if not isinstance(asked, ast.Name | ast.Call) or not _folded(
+                material, asked, MAX_STEPS
+            ):
+                continue
+            yield branch.test
     for call in each(function, ast.Call):
         asked = call.func
         if not isinstance(asked, ast.Attribute):
@@ -111,9 +153,27 @@ def _waits(material: Material, function: ast.FunctionDef) -> Iterator[ast.Call]:
         compared = ast.unparse(asked) == "torch.equal" and len(call.args) == 2
         brought = asked.attr in ("item", "tolist") and not call.args
         if (compared and not any(map(_of_host, call.args))) or (
-            brought and _folded(material, asked.value, MAX_STEPS)
+            brought
+            and (
+                _folded(material, asked.value, MAX_STEPS)
+                or (isinstance(asked.value, ast.Name) and asked.value.id in written)
+            )
         ):
             yield call
+
+
+def _asked(test: ast.expr) -> Iterator[ast.expr]:
+    """What a condition wants to be true, or compares with a number."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _asked(test.operand)
+    elif isinstance(test, ast.BoolOp):
+        for one in test.values:
+            yield from _asked(one)
+    elif isinstance(test, ast.Compare):
+        if not isinstance(test.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn):
+            yield test.left
+    else:
+        yield test
 
 
 def _folded(material: Material, value: ast.expr, steps: int) -> bool:
