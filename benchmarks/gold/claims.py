@@ -134,9 +134,10 @@ DEFECTS = {
     "timed again": re.compile(r"\b(?:each|stand) twice\b|in the list already"),
     "no compile-time number": re.compile(r"annotated\b.*\b(?:constexpr|compile-time)"),
     "fixed": re.compile(
-        r"\b(?:is|are|stays?) fixed\b|\bfixed (?:at|for|by|to|tile|block|config\w*)\b"
-        r"|\bfixed \w+ (?:tile|config\w*)|\bfixed[:,;]|\bfixed$|\bnot tuned|\bone config for\b"
+        r"\b(?:tiles?|warps|occupancy|blocks?|config\w*|chunks?|channels\b.*|hints?)\b.*\bfixed\b"
+        r"|\bfixed\b.*\b(?:tiles?|columns?|config\w*|blocks?)\b|\bnot tuned|\bone config for\b"
         r"|\bnever (?:searched|tuned)|\bno (?:tuning|search)\b|\b(?:is a|are) literals?\b"
+        r"|\bit is fixed\b"
     ),
     "branches alike": re.compile(
         r"\bbranches\b.*\b(?:same|identical|alike)\b|\b(?:arms|defaults)\b.*\b(?:same|identical)\b"

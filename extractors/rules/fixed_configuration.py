@@ -83,7 +83,7 @@ class FixedConfiguration(Rule):
         if tiles is None or hints is None or not tiles | hints:
             return
         own = {name: n for name, n in hints.items() if name not in _OF_TILES}
-        if max((tiles or own).values(), default=1) <= 1:
+        if not own and max(tiles.values(), default=1) <= 1:
             return
         text = ", ".join(f"`{name}` is {value:g}" for name, value in (tiles | hints).items())
         yield self.finding(

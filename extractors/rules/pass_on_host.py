@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from extractors.host.callers import handed
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
-from extractors.host.origins import Origins, lines_of, parameter_names
+from extractors.host.origins import Origins, lines_of
+from extractors.host.tree import parameter_names
 from extractors.patterns.cases import TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import ROWS_POINTER

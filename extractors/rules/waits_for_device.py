@@ -139,13 +139,11 @@ def _written(subject: Subject, material: Material, launch: LaunchRecord) -> set[
 def _waits(material: Material, function: ast.FunctionDef, written: set[str]) -> Iterator[ast.expr]:
     """What brings to the host what was computed from the elements of tensors, or what a kernel has
     written: calls, and conditions of the host that rest on such."""
-    for branch in (*each(function, ast.If), *each(function, ast.While)):
-        for asked in _asked(branch.test):
-            if not isinstance(asked, ast.Name | ast.Call) or not _folded(
-                material, asked, MAX_STEPS
-            ):
-                continue
-            yield branch.test
+    tests = [one.test for one in each(function, ast.If)]
+    for test in (*tests, *(one.test for one in each(function, ast.While))):
+        for asked in _asked(test):
+            if isinstance(asked, ast.Name | ast.Call) and _folded(material, asked, MAX_STEPS):
+                yield test
     for call in each(function, ast.Call):
         asked = call.func
         if not isinstance(asked, ast.Attribute):

@@ -112,11 +112,17 @@ def _asked(facts: Facts, access: Access, source: Access) -> bool:
     around it, or in one that ends the block."""
     graph = facts.graph
     ending = [one.parent for one in graph.of(OpKind.RETURN) if one.parent is not None]
-    branches = [*facts.guards(access.node), *(one for one in ending if one.op.kind == OpKind.IF)]
-    deciding = [access.mask, *(one.op.inputs[0] for one in branches)]
+    branches = [one.op.inputs[0] for one in ending if one.op.kind == OpKind.IF]
+    deciding = [access.mask, *(one.op.inputs[0] for one in facts.guards(access.node))]
     return any(
         node.op.kind in _ASKS and graph.rests_on(node.result, source.node)
         for value in deciding
         if value is not None
+        for node in graph.upstream(value)
+    ) or any(
+        node.op.kind in _ASKS
+        and graph.rests_on(node.result, source.node)
+        and all(facts.values.expr(side).constant is None for side in node.op.inputs[:2])
+        for value in branches
         for node in graph.upstream(value)
     )
