@@ -10,6 +10,7 @@ from functools import lru_cache
 from extractors.host.conditions import parts
 from extractors.host.contracts import names_of, readable, replaced, stated
 from extractors.host.derived import grid_lines
+from extractors.host.divisors import divisors
 from extractors.host.events import CheckRecord, LaunchRecord, NormaliseRecord
 from extractors.host.expr import atoms, binary, distinct_atoms
 from extractors.host.facts import Material
@@ -39,6 +40,7 @@ def launch_contracts(material: Material) -> Iterator[Constraint]:
         yield from _short_axes(material, sites)
         yield from _viewed(material, sites)
         yield from _counted(material, sites)
+        yield from _divided(material, sites)
 
 
 def _flags(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
@@ -195,6 +197,21 @@ def _counted(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrai
             " and ".join(list(texts)[:MAX_TOLD]),
             "the host takes the shape apart into so many extents, which fails for another number",
             "view the array in that many axes first",
+            lines,
+        )
+
+
+def _divided(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
+    """Extents that the host divides by: an empty array fails there."""
+    told: dict[str, Lines] = {}
+    for launch in sites:
+        for _, text, lines in divisors(material, launch):
+            told.setdefault(text, max(lines))
+    for text, lines in told.items():
+        yield stated(
+            f"{text} > 0",
+            "the host divides by it on the way to the launch",
+            "return before when there is nothing to do",
             lines,
         )
 

@@ -86,6 +86,10 @@ class PassOnHost(Rule):
         ),
         NearMiss(vary(_AFTER, ("out.to(x.dtype)", "x.to(out.dtype)")), why="another array"),
         NearMiss(
+            vary(_AFTER, ("tl.load(x + at", "tl.load(out + at")),
+            why="the kernel reads it again, in the type that it is kept in",
+        ),
+        NearMiss(
             vary(_AFTER, ("    return out", "    finish(out, x)\n    return out")),
             why="something else works on it in its own type before",
         ),
@@ -123,8 +127,9 @@ def _passes(
             found = _before(material, made)
             if found and not (products and found[0] != _TURNED):
                 yield found[0], _short(found[1]), lines_of(found[1])
+    read = {access.array for access in facts.loads}
     for name in dict.fromkeys(a.array for a in wide if a.is_store and a.array is not None):
-        given = handed(material, launch, name)
+        given = handed(material, launch, name) if name not in read else None
         if isinstance(given, ast.Name) and not products:
             for call in _after(material, launch, given):
                 yield _STORED, _short(call), lines_of(call)
@@ -132,7 +137,9 @@ def _passes(
 
 _CONVERTED = "the host converts the whole array before the launch"
 _PADDED = "the host copies the whole array to pad it before the launch"
-_TURNED = "the host copies the whole array with its axes in another order before the launch"
+_TURNED = (
+    "the host copies the whole array, its axes in another order or spread out, before the launch"
+)
 _STORED = "the host converts the whole array after the launch, which the store could do"
 
 

@@ -1,0 +1,63 @@
+"""Extents of arrays of the caller that host code divides by, although they may be zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extractors.host.conditions import parts
+from extractors.host.derived import grid_lines
+from extractors.host.events import CheckRecord, LaunchRecord
+from extractors.host.expr import distinct_atoms
+from extractors.host.facts import Material
+from extractors.host.render import UNKNOWN
+from extractors.host.values import Expr, Value
+from kb.evidence import Lines
+
+_SIZES = frozenset({"dim", "shape"})
+
+
+def divisors(material: Material, launch: LaunchRecord) -> Iterator[tuple[Expr, str, set[Lines]]]:
+    """Extents that numbers of a launch are divided by, and where those numbers are made."""
+    names = material.names(launch)
+    asked = _asked(material, launch)
+    rows: list[tuple[Value, str]] = [(launch.grid, ""), *((v, name) for name, v in launch.args)]
+    for value, name in rows:
+        for part in parts(value):
+            by = part.args[1] if part.op in ("//", "%") else None
+            if not isinstance(by, Expr) or not _of_sizes(by) or _counted(by) & asked:
+                continue
+            text = names.text(by)
+            if UNKNOWN not in text and len(text) < 80:
+                made = material.made(launch, name) if name else grid_lines(material)
+                yield by, text, set(made or (launch.lines,))
+
+
+def _of_sizes(by: Expr) -> bool:
+    """Whether a divisor is an extent as it stands, or a product of such."""
+    if by.op == "*":
+        return all(isinstance(one, Expr) and _of_sizes(one) for one in by.args)
+    return by.op in _SIZES
+
+
+def _counted(by: Expr) -> set[Value]:
+    """The extents of a divisor, and the arrays that they are of."""
+    atoms = [atom for atom in distinct_atoms(by) if atom.op in _SIZES]
+    return {*atoms, *(atom.args[0] for atom in atoms)}
+
+
+def _asked(material: Material, launch: LaunchRecord) -> set[Value]:
+    """Extents that a condition on the way to a launch compares with a number below two, and arrays
+    whose number of elements it does."""
+    conds: list[Value] = [guard.cond for guard in launch.path.guards]
+    conds += [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
+    found: set[Value] = set()
+    for cond in conds:
+        for part in parts(cond):
+            if any(isinstance(arg, int) and arg in (0, 1) for arg in part.args):
+                found.update(one for one in parts(part) if one.op in _SIZES)
+                found.update(
+                    one.args[0]
+                    for one in parts(part)
+                    if one.op == "attr" and one.args[1] in ("numel", "size", "shape")
+                )
+    return found
