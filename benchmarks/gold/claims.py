@@ -50,6 +50,7 @@ CONSTRAINTS = {
 DEFECTS = {
     "not read": re.compile(
         r"(?:never|not) (?:used|read)\b|unused|\bdead\b|overwritten (?:on both|before it is read)"
+        r"|computed (?:in a branch )?and (?:then )?overwritten"
     ),
     "index range": re.compile(r"int32|32[- ]bits?|uint32|overflow"),
     "padding": re.compile(r"padding|masked load|other=|without other\b|zero-padded|lanes outside"),
@@ -137,7 +138,7 @@ DEFECTS = {
         r"\b(?:tiles?|warps|occupancy|blocks?|config\w*|chunks?|channels\b.*|hints?)\b.*\bfixed\b"
         r"|\bfixed\b.*\b(?:tiles?|columns?|config\w*|blocks?)\b|\bnot tuned|\bone config for\b"
         r"|\bnever (?:searched|tuned)|\bno (?:tuning|search)\b|\b(?:is a|are) literals?\b"
-        r"|\bit is fixed\b"
+        r"|\bit is fixed\b|\bfor (?:all|every) (?:head )?sizes?\b"
     ),
     "branches alike": re.compile(
         r"\bbranches\b.*\b(?:same|identical|alike)\b|\b(?:arms|defaults)\b.*\b(?:same|identical)\b"
@@ -145,15 +146,15 @@ DEFECTS = {
     ),
     "shapes not compared": re.compile(
         r"\b(?:shapes?|sizes|extents|contiguity)\b.*\b(?:not|never) (?:compared|checked)"
-        r"|\bnever (?:compared|checked against)\b"
+        r"|\bnever (?:compared|checked against)\b|\bneither shape\b"
     ),
     "places not checked": re.compile(
         r"\b(?:ind(?:ex|ices)|labels?|targets?|positions?|ids?)\b.*(?:not checked|no check\b"
         r"|unchecked|without a check|past the|out[- ]of[- ](?:range|bounds)|\boutside)"
-        r"|\bcheck(?:s|ed)? them against the extents"
+        r"|\bcheck(?:s|ed)? them against the extents|\bneither the (?:ids|ind\w+|labels)\b"
     ),
     "computed again": re.compile(
-        r"\b(?:computed|loaded|built|taken|reduced) (?:again|twice|anew|a second time)\b"
+        r"\b(?:computed|loaded|built|taken|multiplied out) (?:again|twice|anew|a second time)\b"
         r"|\brecomputes?\b|\brepeats?\b|\bsame values\b|\bapplied a second time\b"
     ),
     "divided by zero": re.compile(
