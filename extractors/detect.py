@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from extractors.exact_grids import exact_grids
 from extractors.host.facts import HostFacts
 from extractors.longest import longest
 from extractors.patterns.registry import patterns
@@ -82,7 +83,12 @@ def _detect(kernel: Kernel, host: HostFacts) -> Detection:
         decisions=decisions_of(facts),
         operation=operation_of(facts),
         parameters=parameters_of(facts),
-        constraints=(*constraints_of(facts), *longest(facts, host), *same_shapes(facts, host)),
+        constraints=(
+            *constraints_of(facts),
+            *longest(facts, host),
+            *same_shapes(facts, host),
+            *exact_grids(facts, host),
+        ),
         findings=findings_of(Subject(facts, host)),
         operations=len(ops),
         opaque=sum(op.kind == OpKind.OPAQUE for op in ops),

@@ -1,0 +1,89 @@
+"""Axes of the grid that a kernel counts on: it asks nowhere whether a block has work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from extractors.host.contracts import names_of, readable
+from extractors.host.expr import atoms
+from extractors.host.facts import HostFacts
+from extractors.host.launch_contracts import written
+from extractors.host.values import Expr, Value
+from kb.analysis.accesses import Mode
+from kb.analysis.facts import Facts
+from kb.analysis.idioms import COMPARISONS, sides
+from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import Expr as Place
+from kb.ops import OpKind
+from kb.space import Constraint, implied
+
+_COUNTED = frozenset({"dim", "*", "+", "-", "sym"})
+
+
+def exact_grids(facts: Facts, host: HostFacts) -> Iterator[Constraint]:
+    """Axes whose blocks stand for rows of what is stored, and that no mask, branch, bound or
+    minimum holds below anything: each has as many blocks as the host counts rows. Stores of tiles,
+    which end with the array, ask for nothing."""
+    material = host.material
+    if material is None or facts.of_threads or not material.launches:
+        return
+    sites = material.sites()
+    rows = [site.grid if isinstance(site.grid, tuple) else (site.grid,) for site in sites]
+    told: list[str] = []
+    for axis in sorted(_stored(facts) - _asked(facts)):
+        values = {row[axis] if axis < len(row) else None for row in rows}
+        value = values.pop() if len(values) == 1 else None
+        if isinstance(value, Expr) and _of_rows(value):
+            text = names_of(material, sites[0]).text(value)
+            told += [f"grid[{axis}] == {text}"] if readable(text) else []
+    if told:
+        yield implied(
+            " and ".join(told),
+            "every block stores what it computes, and the kernel does not ask whether its row is "
+            "there",
+            "launch as many blocks, or let the kernel compare its number with the rows",
+            written(material, sites[0]),
+        )
+
+
+def _of_rows(value: Value) -> bool:
+    """Whether blocks are counted by extents, by products or sums of them."""
+    if not isinstance(value, Expr):
+        return isinstance(value, int)
+    if value.op in ("dim", "sym"):
+        return True
+    return (
+        value.op in _COUNTED and any(True for _ in atoms(value)) and all(map(_of_rows, value.args))
+    )
+
+
+def _axes(place: Place) -> set[int]:
+    return {atom.axis for atom in place.atoms() if atom.kind is AtomKind.BLOCK}
+
+
+def _stored(facts: Facts) -> set[int]:
+    """Axes whose block index says where something is stored."""
+    stores = [
+        store
+        for store in facts.stores
+        if store.mode is Mode.POINTER
+        or (store.check_bounds and facts.values.literal(store.check_bounds) is False)
+    ]
+    return {axis for store in stores for index in store.index for axis in _axes(index)}
+
+
+def _asked(facts: Facts) -> set[int]:
+    """Axes whose block index anything is compared with, that a loop begins or ends at, or that is
+    taken apart or held below a number."""
+    found: set[int] = set()
+    for node in facts.graph.of(*COMPARISONS):
+        for side in sides(facts, node):
+            found |= _axes(side)
+    for node in facts.graph.of(OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.MOD):
+        for value in node.op.inputs[:2]:
+            found |= _axes(facts.values.expr(value))
+    for loop in facts.loops:
+        for end in (loop.low, loop.high):
+            if end is not None:
+                found |= _axes(facts.values.expr(end))
+    return found
