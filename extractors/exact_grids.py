@@ -11,10 +11,10 @@ from extractors.host.launch_contracts import written
 from extractors.host.values import Expr, Value
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
-from kb.analysis.idioms import COMPARISONS, sides
+from kb.analysis.idioms import sides
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.symbolic import Expr as Place
-from kb.ops import OpKind
+from kb.ops import COMPARISONS, OpKind
 from kb.space import Constraint, implied
 
 _COUNTED = frozenset({"dim", "*", "+", "-", "sym"})

@@ -205,8 +205,8 @@ def _divided(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrai
     """Extents that the host divides by: an empty array fails there."""
     told: dict[str, Lines] = {}
     for launch in sites:
-        for _, text, lines in divisors(material, launch):
-            told.setdefault(text, max(lines))
+        for _, text, places in divisors(material, launch):
+            told.setdefault(text, max(places))
     for text, lines in told.items():
         yield stated(
             f"{text} > 0",
