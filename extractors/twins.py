@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from extractors.host.callers import in_backward, saved
 from extractors.host.conditions import parts
-from extractors.host.events import CheckRecord, LaunchRecord
+from extractors.host.events import CheckRecord, CountRecord, LaunchRecord
 from extractors.host.expr import distinct_atoms
 from extractors.host.facts import HostFacts, Material
 from extractors.host.render import leaves
@@ -51,9 +51,16 @@ def twins(facts: Facts, host: HostFacts) -> list[Twin]:
         asked = _asked(material, launch)
         for twin in _twins(facts, launch, owners, asked):
             if twin.name not in found and not saved(material, launch, twin.name):
-                fact = material.machine.tensors.get(owners[twin.of])
-                found[twin.name] = replace(twin, counted=fact.counted if fact else None)
+                found[twin.name] = replace(
+                    twin, counted=_counted(material, launch, owners[twin.of])
+                )
     return list(found.values())
+
+
+def _counted(material: Material, launch: LaunchRecord, tensor: Value) -> Lines | None:
+    """Where the shape of an array is taken apart on the way to a launch."""
+    events = (e for e in material.before(launch) if isinstance(e, CountRecord))
+    return next((event.lines for event in events if event.tensor == tensor), None)
 
 
 def same_shapes(facts: Facts, host: HostFacts) -> Iterator[Constraint]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from extractors.host.comprehensions import Comprehensions
+from extractors.host.events import CountRecord
 from extractors.host.expr import distinct_atoms, make
 from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, Frame, Unknown, Value
@@ -72,8 +73,15 @@ class Assignments(Comprehensions):
             and not any(isinstance(t, ast.Starred) for t in targets)
         ):
             if not self._asked_rank(value.args[0]):
-                fact = self.machine.tensor(value.args[0])
-                fact.rank, fact.counted = count, self.where(targets[0])
+                self.machine.tensor(value.args[0]).rank = count
+                self.machine.emit(
+                    CountRecord(
+                        tensor=value.args[0],
+                        rank=count,
+                        lines=self.where(targets[0]),
+                        path=self.machine.path,
+                    )
+                )
         for place, target in enumerate(targets):
             self.assign(target, self._part_of(value, place, targets, target), frame)
 

@@ -173,6 +173,16 @@ class NormaliseRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CountRecord:
+    """The shape of a tensor was taken apart into as many extents as it has axes."""
+
+    tensor: Value
+    rank: int
+    lines: Lines
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRecord:
     """A tensor was cloned, or (`zeroed`) filled with zeros in place."""
 

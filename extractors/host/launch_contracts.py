@@ -11,7 +11,7 @@ from extractors.host.conditions import parts
 from extractors.host.contracts import names_of, readable, replaced, stated
 from extractors.host.derived import grid_lines
 from extractors.host.divisors import divisors
-from extractors.host.events import CheckRecord, LaunchRecord, NormaliseRecord
+from extractors.host.events import CheckRecord, CountRecord, LaunchRecord, NormaliseRecord
 from extractors.host.expr import atoms, binary, distinct_atoms
 from extractors.host.facts import Material
 from extractors.host.render import Names, leaves
@@ -186,12 +186,12 @@ def _counted(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrai
     told: dict[Lines, dict[str, None]] = {}
     for launch in sites:
         names = names_of(material, launch)
-        for tensor in _asked(material, launch):
-            fact = material.machine.tensors.get(tensor)
-            if fact is not None and fact.counted is not None and fact.rank is not None:
-                text = names.text(Expr("rank", (tensor,)))
+        asked = _asked(material, launch)
+        for event in material.before(launch):
+            if isinstance(event, CountRecord) and event.tensor in asked:
+                text = names.text(Expr("rank", (event.tensor,)))
                 if readable(text):
-                    told.setdefault(fact.counted, {})[f"{text} == {fact.rank}"] = None
+                    told.setdefault(event.lines, {})[f"{text} == {event.rank}"] = None
     for lines, texts in told.items():
         yield stated(
             " and ".join(list(texts)[:MAX_TOLD]),

@@ -20,8 +20,7 @@ from kb.evidence import Lines
 class TensorFact:
     """What is known of a tensor the host made: its name, extents, fill value, element type, what it
     was made from, whether it is all of that in another shape and where that may not be copied,
-    where its axes were put in another order, where its shape is taken apart into as many extents
-    as it has axes, and whether it holds random numbers."""
+    where its axes were put in another order, and whether it holds random numbers."""
 
     name: str | None = None
     dims: tuple[Value, ...] | None = None
@@ -32,7 +31,6 @@ class TensorFact:
     turned: Lines | None = None
     fill: Value = None
     rank: int | None = None
-    counted: Lines | None = None
     drawn: bool = False
     line: int = 0
     dtype: Value = None
