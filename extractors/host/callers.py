@@ -79,11 +79,12 @@ def behind(material: Material) -> list[ast.FunctionDef]:
     return [node for node in found if node.name not in material.kernels]
 
 
-@lru_cache(maxsize=64)
-def _of_backward(tree: ast.Module) -> frozenset[str]:
-    """Names that backward passes of the module call, directly or through its functions."""
-    rows = [node for node in functions_of(tree) if node.name == "backward"]
-    found = {"backward"}.union(*map(called, rows))
+@lru_cache(maxsize=128)
+def _of_pass(tree: ast.Module, name: str) -> frozenset[str]:
+    """Names that passes of autograd functions of the module call, directly or through its
+    functions."""
+    rows = [node for node in functions_of(tree) if node.name == name]
+    found = frozenset({name}).union(*map(called, rows)) if rows else frozenset[str]()
     for _ in range(MAX_CALLERS):
         more = {
             name for node in functions_of(tree) if node.name in found for name in called(node)
@@ -91,13 +92,18 @@ def _of_backward(tree: ast.Module) -> frozenset[str]:
         if not more:
             break
         found |= more
-    return frozenset(found)
+    return found
 
 
 def in_backward(material: Material, launch: LaunchRecord) -> bool:
     """Whether a backward pass of the module leads to a launch: autograd gives it arrays of the
     shapes that the forward pass gave and took."""
-    return bool(_of_backward(material.tree) & set(launch.stack))
+    return bool(_of_pass(material.tree, "backward") & set(launch.stack))
+
+
+def in_forward(material: Material, launch: LaunchRecord) -> bool:
+    """Whether a forward pass of the module leads to a launch."""
+    return bool(_of_pass(material.tree, "forward") & set(launch.stack))
 
 
 @lru_cache(maxsize=64)

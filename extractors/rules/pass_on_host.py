@@ -15,6 +15,7 @@ from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import ROWS_POINTER
 from extractors.syntax.nodes import each
 from kb.analysis.facts import Facts
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Finding, Lines, Severity
 from kb.ops import OpKind
 
@@ -86,6 +87,14 @@ class PassOnHost(Rule):
         ),
         NearMiss(vary(_AFTER, ("out.to(x.dtype)", "x.to(out.dtype)")), why="another array"),
         NearMiss(
+            vary(_AFTER, ("tl.store(out", "tl.atomic_add(out")),
+            why="sums of several blocks, which want their digits",
+        ),
+        NearMiss(
+            vary(_ROWS, ("tl.load(x + at", "tl.load(x + tl.arange(0, T)")),
+            why="one row for all blocks, which is small",
+        ),
+        NearMiss(
             vary(_AFTER, ("tl.load(x + at", "tl.load(out + at")),
             why="the kernel reads it again, in the type that it is kept in",
         ),
@@ -121,15 +130,16 @@ def _passes(
     """What the host does to arrays around a launch, as it is written, and where."""
     products = bool(facts.graph.of(*_PRODUCTS))
     wide = [a for a in facts.accesses if a.array is not None and _wide(facts, a.value)]
-    for name in dict.fromkeys(a.array for a in wide if not a.is_store and a.array is not None):
+    apart = [a for a in wide if not a.is_store and any(i.has(AtomKind.BLOCK) for i in a.index)]
+    for name in dict.fromkeys(a.array for a in apart if a.array is not None):
         given = handed(material, launch, name)
         for made in _sources(material, given) if given is not None else ():
             found = _before(material, made)
             if found and not (products and found[0] != _TURNED):
                 yield found[0], _short(found[1]), lines_of(found[1])
-    read = {access.array for access in facts.loads}
+    kept = {a.array for a in facts.accesses if a.is_atomic or not a.is_store}
     for name in dict.fromkeys(a.array for a in wide if a.is_store and a.array is not None):
-        given = handed(material, launch, name) if name not in read else None
+        given = handed(material, launch, name) if name not in kept else None
         if isinstance(given, ast.Name) and not products:
             for call in _after(material, launch, given):
                 yield _STORED, _short(call), lines_of(call)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 
+from extractors.host.callers import in_forward
+from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
-from extractors.syntax.nodes import each
 from extractors.twins import twins
 from kb.evidence import Finding, Severity
 
@@ -97,7 +97,7 @@ class TwinNotCompared(Rule):
         found = [
             one
             for one in twins(subject.facts, subject.host)
-            if material is not None and not _inner(material, one.launch.stack[:1])
+            if material is not None and not _inner(material, one.launch)
         ]
         if not found:
             return
@@ -118,8 +118,8 @@ class TwinNotCompared(Rule):
         )
 
 
-def _inner(material: Material, entries: tuple[str, ...]) -> bool:
-    """Whether other modules of the package call what leads to a launch, and its own does not."""
-    taken = material.loader is not None and any(map(material.loader.imported, entries))
-    own = (name.id for name in each(material.tree, ast.Name) if isinstance(name.ctx, ast.Load))
-    return taken and not set(entries) & set(own)
+def _inner(material: Material, launch: LaunchRecord) -> bool:
+    """Whether other modules of the package take what leads to a launch, and no forward pass of its
+    own does: those who call it may compare."""
+    taken = material.loader is not None and any(map(material.loader.imported, launch.stack[:1]))
+    return taken and not in_forward(material, launch)
