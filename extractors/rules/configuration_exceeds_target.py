@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import takewhile
 
 from extractors.host.devices import targets_of
@@ -53,6 +54,14 @@ class ConfigurationExceedsTarget(Rule):
                  ("t in (64, 128)", "t in (64, 8192)")),
             why="64 values for each of 128 threads",
         ),
+        NearMiss(
+            vary(AUTOTUNED, ("other=0.0)", "other=0.0).to(tl.float32) * 2.0"),
+                 ("t in (64, 128)", "t in (64, 65536)"),
+                 ('key=["n"],', 'key=["n"], prune_configs_by={"early_config_prune": keep},'),
+                 ("@triton.autotune", "def keep(configs, named, **more):\n"
+                  "    return [c for c in configs if c.kwargs['T'] < 9999]\n\n@triton.autotune")),
+            why="a function leaves configurations out before they are timed",
+        ),
         NearMiss(AUTOTUNED_PRODUCT, why="its operands in flight fit everywhere"),
         NearMiss(
             vary(SEARCHED_PRODUCT, ("TK=32, num_ctas=2", "TK=32, num_ctas=1")),
@@ -74,8 +83,10 @@ class ConfigurationExceedsTarget(Rule):
         if material is None or not material.searches:
             return
         needs = footprint(subject.facts)
+        pruned = replace(needs, tiles=())  # what prunes may well leave out tiles that spill
         for search in material.searches:
-            yield from self._search(subject, material, search, needs)
+            held = needs if search.prune is None else pruned
+            yield from self._search(subject, material, search, held)
 
     def _search(
         self, subject: Subject, material: Material, search: SearchRecord, needs: Footprint
