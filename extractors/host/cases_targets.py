@@ -56,6 +56,7 @@ _FIRST = (
     + HEAD
     + "    c = SPACE[0].kwargs\n"
 )
+_FLAG = "x, w, out, 1024, True if x.shape[0] else x.shape[1] > 8, 1024"
 _MARKED = "kernel-marked-by-a-decorator"
 _MARK = "def early(one):\n    one.note = 'may change'\n    return one\n\n@early\n"
 _WRAP = "def early(one):\n    return Wrapped(one)\n\n@early\n"
@@ -70,6 +71,7 @@ CASES = (
     HostCase(_TARGETS, _DEFINED, "if capability"),
     HostCase(_BY_HAND, tile(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
     HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, x.shape[1] - 1"), "fixed"),
+    HostCase(_BY_HAND, pointer(HEAD, _FLAG), "fixed"),
     HostCase(_RULE, pointer(HEAD, "x, w, out, 1024, True, triton.next_power_of_2(x.shape[1])")),
     HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
 )
@@ -77,6 +79,11 @@ MISSES = (
     HostMiss(_BY_HAND, tile(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes the tile"),
     HostMiss(_BY_HAND, pointer(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes it"),
     HostMiss(_BY_HAND, pointer(_FIRST, "x, w, out, 1024, True, c['T']"), "the first of a list"),
+    HostMiss(
+        _BY_HAND,
+        pointer(HEAD, "x, w, out, 1024, True, 512 if x.shape[0] > 8 else x.shape[1]"),
+        "the size differs from case to case",
+    ),
     HostMiss(_BY_HAND, SEARCH_TILE, "a search finds the tile"),
     HostMiss(_BY_HAND, SEARCH_POINTER, "a search finds the tile"),
     HostMiss(

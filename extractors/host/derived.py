@@ -23,6 +23,9 @@ SEARCH_CONFIGS, SEARCH_GRID, SEARCH_HINTS = 0, 2, 5
 _COUNTED = frozenset({"*", "/", "//", "%", "**", "<<", ">>", "cdiv", "npow2", "min", "max"})
 """Operations whose results are counted from other numbers."""
 
+_ASKS = frozenset({"==", "!=", "<", "<=", ">", ">=", "in", "none", "not", "and", "or"})
+"""Operations whose results are true or false."""
+
 _NOT_SPECIALISED = frozenset({"do_not_specialize", "do_not_specialize_on_alignment"})
 """Options of `triton.jit`: arguments by whose values no variant is compiled."""
 
@@ -120,7 +123,7 @@ def closed_form(material: Material) -> Iterator[Decision]:
                 ruled = True
                 found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
             fixed = fixed and _as_it_is(value)
-    launched = {launch.lines for launch in material.launches}
+    launched = {line for launch in material.launches for line in _launching(material, launch)}
     own = bool(launched) and not first_picks(material)
     if found or (own and (ruled or (fixed and material.launched_here_only()))):
         yield Decision(
@@ -132,11 +135,24 @@ def closed_form(material: Material) -> Iterator[Decision]:
         )
 
 
+def _launching(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
+    """The call that launches, and the calls that hand the kernel to a function that does."""
+    yield launch.lines
+    for site in launch.sites if material.origins is not None else ():
+        calls = material.origins.calls_in(site)
+        given = (arg for call in calls for arg in call.args if isinstance(arg, ast.Name))
+        if any(arg.id == material.signature.name for arg in given):
+            yield site
+
+
 def _as_it_is(value: Value) -> bool:
     """A number or text as it is written, what a caller gives, an extent or a sum of such, or a
     flag; no product or quotient, nothing that differs between ways to the launch or is unknown."""
     if isinstance(value, Choice):
-        return all(leaf is None or isinstance(leaf, bool) for leaf in leaves(value))
+        return all(
+            leaf is None or isinstance(leaf, bool) or (isinstance(leaf, Expr) and leaf.op in _ASKS)
+            for leaf in leaves(value)
+        )
     return not isinstance(value, Unknown) and not (isinstance(value, Expr) and value.op in _COUNTED)
 
 

@@ -8,12 +8,12 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.accesses import Access
+from kb.analysis.chosen_positions import picks_one
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import comparisons
 from kb.analysis.symbolic import AtomKind, of
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, OpKind
+from kb.ops import CONTRACTIONS
 
 _ROW = (
     POINTER
@@ -136,7 +136,7 @@ def _statistics(facts: Facts) -> list[Node | Access]:
     stored of them; with the loads and the stores."""
     for total in facts.reductions:
         loads = [a for a in _loads(facts, total.op.inputs[0]) if a.value not in facts.offset_loads]
-        if facts.graph.roots(total.op.inputs[0], *CONTRACTIONS) or _chosen(facts, total):
+        if facts.graph.roots(total.op.inputs[0], *CONTRACTIONS) or picks_one(facts, total):
             continue
         if not loads or not all(map(_known, loads)):
             continue
@@ -152,14 +152,6 @@ def _places(access: Access) -> set[str]:
     """What says where a tile lies and is made of block ids, as it stands."""
     tops = [atom for index in access.index for atom in index.top()]
     return {a.text for a in tops if of(a).has(AtomKind.BLOCK) and not of(a).has(AtomKind.LANE)}
-
-
-def _chosen(facts: Facts, total: Node) -> bool:
-    """Whether a sum picks one of several: all but one are zero."""
-    made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
-    if made is None or made.op.kind != OpKind.SELECT:
-        return False
-    return any(c.op.kind == OpKind.EQ for c in comparisons(facts, made.op.operand("condition")))
 
 
 def _known(access: Access) -> bool:

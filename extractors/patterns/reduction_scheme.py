@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
@@ -21,6 +21,7 @@ from extractors.patterns.cases_rows_threads import (
     ROW_NORM_THREADS,
 )
 from kb.analysis.carried_sums import leads
+from kb.analysis.chosen_positions import picks_one
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
@@ -73,6 +74,40 @@ _LARGEST = """__global__ void largest(const float* x, float* out, int n) {
 }
 """
 
+_BESIDE = (
+    POINTER
+    + """
+@triton.jit
+def back(x, gy, gx, gw, n, T: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    own = tl.program_id(0) * n
+    total = tl.zeros((T, N), tl.float32)
+    for i in range(own, own + n, T):
+        rows = i + tl.arange(0, T)
+        v = tl.load(x + rows[:, None] * N + at[None, :])
+        dy = tl.load(gy + rows[:, None] * N + at[None, :])
+        total += v * dy
+        c = tl.sum(v * dy, axis=1)
+        tl.store(gx + rows[:, None] * N + at[None, :], dy - v * c[:, None])
+    tl.store(gw + tl.program_id(0) * N + at, tl.sum(total, axis=0))
+"""
+)
+_PICKED = (
+    POINTER
+    + """
+@triton.jit
+def weighted(x, w, out, n: tl.constexpr, T: tl.constexpr):
+    at = tl.arange(0, T)
+    own = tl.load(w + tl.program_id(0) * n + tl.arange(0, n))
+    own = own / tl.sum(own, axis=0)
+    total = tl.zeros((T,), tl.float32)
+    for i in tl.static_range(n):
+        one = tl.sum(tl.where(tl.arange(0, n) == i, own, 0.0), axis=0)
+        total += one * tl.load(x + i * T + at)
+    tl.store(out + tl.program_id(0) * T + at, total)
+"""
+)
+
 
 class ReductionScheme(Pattern):
     """The reductions of a kernel, and whether one feeds the next or a loop carries them; where
@@ -93,6 +128,8 @@ class ReductionScheme(Pattern):
         Case(_NUMBERS, "sequential loop into an accumulator"),
         Case(_TAPS, "sequential loop into an accumulator"),
         Case(_LARGEST, "streamed partials then combine"),
+        Case(_BESIDE, "one reduction over a resident row"),
+        Case(_PICKED, "one reduction over a resident row"),
         Case(_OWN_SUM, "sequential loop into an accumulator"),
     )
     near_misses = (
@@ -107,6 +144,16 @@ class ReductionScheme(Pattern):
             why="the loop finds out where to read",
         ),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
+        NearMiss(
+            _PICKED,
+            why="the sum picks one element, and no partial sum is combined",
+            value="streamed partials then combine",
+        ),
+        NearMiss(
+            vary(_BESIDE, ("v * c[:, None]", "v")),
+            why="rows are summed for nothing",
+            value="two dependent reductions",
+        ),
         NearMiss(_LARGEST, why="a loop", value="one reduction over a resident row"),
         NearMiss(
             _OWN_SUM.replace("sum += x", "sum = x"), why="the last element stays, nothing is added"
@@ -130,23 +177,11 @@ class ReductionScheme(Pattern):
             where = [*self._ends(facts, [c.next for c in states]), *last]
             yield self.decide(facts, "online with rescale", where)
             return
-        rolled = facts.rolled_loops
-        carried = [
-            c
-            for loop in facts.loops
-            if loop not in facts.item_loops
-            for c in loop.of(Role.SUM, *([Role.RUNNING_MAXIMUM] if loop in rolled else []))
-            if self._partial(facts, loop, c)
-        ]
+        reductions = [r for r in facts.reductions if not picks_one(facts, r)] or facts.reductions
+        carried = self._partials(facts, reductions)
         grown = [c for loop in facts.loops for c in loop.of(Role.ACCUMULATOR)]
-        if carried and facts.reductions and not facts.contractions:
-            combining = [r for c in carried for r in self._combining(facts, c)]
-            if not (facts.of_threads and second_stage(facts)):
-                where = self._ends(facts, [c.next for c in carried]) + combining
-                yield self.decide(facts, "streamed partials then combine", where)
-            rows = [r for r in facts.reductions if self._of_item(facts, r) and r not in combining]
-            if rows:
-                yield self.decide(facts, "one reduction over a resident row", rows)
+        if carried and not facts.contractions:
+            yield from self._beside(facts, reductions, carried)
         elif grown:
             value = "sequential loop into an accumulator"
             where = self._ends(facts, [c.next for c in grown])
@@ -155,18 +190,8 @@ class ReductionScheme(Pattern):
         elif combining := self._streamed(facts):
             if not second_stage(facts):
                 yield self.decide(facts, "streamed partials then combine", combining)
-        elif facts.reductions:
-            pairs = [
-                (a, b)
-                for a in facts.reductions
-                for b in facts.reductions
-                if a is not b and facts.graph.rests_on(b.result, a)
-            ]
-            nodes = [n for pair in pairs for n in pair] or facts.reductions
-            value = "two dependent reductions" if pairs else "one reduction over a resident row"
-            if not pairs and partial_reductions(facts):
-                value = "one partial per block, combined in a second stage"
-            yield self.decide(facts, value, nodes)
+        elif reductions:
+            yield self._of_rows(facts, reductions)
         elif facts.of_threads:
             if alone := of_one_thread(facts):
                 yield self.decide(facts, "sequential loop into an accumulator", alone)
@@ -180,6 +205,49 @@ class ReductionScheme(Pattern):
             if single:
                 value = "sequential loop into an accumulator"
                 yield self.decide(facts, value, self._ends(facts, [c.next for c in single]))
+
+    def _partials(self, facts: Facts, reductions: Sequence[Node]) -> list[Carried]:
+        """What loops carry that a reduction takes in, or adds to."""
+        return [
+            c
+            for loop in facts.loops
+            if loop not in facts.item_loops
+            for c in loop.of(
+                Role.SUM, *([Role.RUNNING_MAXIMUM] if loop in facts.rolled_loops else [])
+            )
+            if self._partial(facts, loop, c, reductions)
+        ]
+
+    def _beside(
+        self, facts: Facts, reductions: Sequence[Node], carried: list[Carried]
+    ) -> Iterable[Decision]:
+        """Partial sums that loops carry, with the reductions that they are made of or that take
+        them in; and reductions of rows that have no part in them."""
+        combining = [r for c in carried for r in self._combining(facts, c) if r in reductions]
+        summed = [r for r in reductions if any(facts.graph.rests_on(c.next, r) for c in carried)]
+        if not (facts.of_threads and second_stage(facts)):
+            made = [r for r in summed if any(map(r.inside, self._around(facts, carried)))]
+            where = [*self._ends(facts, [c.next for c in carried]), *made, *combining]
+            yield self.decide(facts, "streamed partials then combine", where)
+        if rows := [r for r in reductions if r not in (*combining, *summed)]:
+            yield self.decide(facts, "one reduction over a resident row", rows)
+
+    def _around(self, facts: Facts, carried: list[Carried]) -> list[Node]:
+        """The loops that carry values."""
+        return [n for c in carried if (n := facts.graph.producer(c.result)) is not None]
+
+    def _of_rows(self, facts: Facts, reductions: Sequence[Node]) -> Decision:
+        pairs = [
+            (a, b)
+            for a in reductions
+            for b in reductions
+            if a is not b and facts.graph.rests_on(b.result, a)
+        ]
+        nodes = [n for pair in pairs for n in pair] or reductions
+        value = "two dependent reductions" if pairs else "one reduction over a resident row"
+        if not pairs and partial_reductions(facts):
+            value = "one partial per block, combined in a second stage"
+        return self.decide(facts, value, nodes)
 
     def _streamed(self, facts: Facts) -> list[Node]:
         """What loops over a block's share of an axis add up, with the reductions that take it in;
@@ -204,10 +272,12 @@ class ReductionScheme(Pattern):
             for n in facts.graph.upstream(s.value, lambda n: n.op.kind in READS)
         )
 
-    def _partial(self, facts: Facts, loop: Loop, carried: Carried) -> bool:
+    def _partial(
+        self, facts: Facts, loop: Loop, carried: Carried, reductions: Sequence[Node]
+    ) -> bool:
         """True when a reduction takes the carried sum in after the loop, or each step adds a
         reduction that does not look at the sum."""
-        for reduction in facts.reductions:
+        for reduction in reductions:
             read = reduction.op.inputs[0]
             if not reduction.inside(loop.node):
                 own = facts.graph.producer(carried.result)
@@ -224,11 +294,6 @@ class ReductionScheme(Pattern):
         own = facts.graph.producer(carried.result)
         taking = [r for r in facts.reductions if leads(facts.graph, r.op.inputs[0], carried.result)]
         return [r for r in taking if own is not None and not r.inside(own)]
-
-    def _of_item(self, facts: Facts, reduction: Node) -> bool:
-        """True in a loop over work items, whose rows are reduced one by one."""
-        loop = facts.loop(reduction.loop)
-        return loop is not None and loop in facts.item_loops
 
     def _rescales(self, facts: Facts, loop: Node) -> bool:
         return any(e.rescale and e.node.inside(loop) for e in facts.exponentials)

@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import STATE_STEPS_POINTER
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.states_left import SET_BY_BRANCH
 from kb.analysis.facts import Facts
 from kb.analysis.narrowing import narrowing, stored_states
 from kb.evidence import Decision
@@ -72,6 +73,7 @@ class StateStoredRounded(Pattern):
         NearMiss(_EVERY_TILE.replace("ct.astype(s, out.dtype)", "s"), why="stored as it is"),
         NearMiss(_EVERY_THREADS.replace("half* out", "float* out").replace("__float2half(s)", "s"),
                  why="stored as it is carried"),
+        NearMiss(SET_BY_BRANCH, why="branches set what is stored, no round computes it further"),
         NearMiss(_FOR_PRODUCTS, why="rounded for a product, too"),
         NearMiss(STATE_STEPS_POINTER, why="stored once, after the loop"),
         NearMiss(PRODUCT, why="stored once, after the loop"),

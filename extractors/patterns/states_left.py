@@ -45,6 +45,21 @@ def states(k, v, h, n, K: Int, V: Int, C: Int):
         s = ct.mma(a, b, s)
 """
 )
+SET_BY_BRANCH = (
+    POINTER
+    + """
+@triton.jit
+def gates(x, h, T, K: tl.constexpr, V: tl.constexpr, WAY: tl.constexpr):
+    at = tl.arange(0, K)[:, None] * V + tl.arange(0, V)[None, :]
+    for t in range(0, T):
+        a = tl.load(x + t * K * V + at).to(tl.float32)
+        if WAY == 0:
+            g = a * tl.sigmoid(a)
+        elif WAY == 1:
+            g = tl.sigmoid(a)
+        tl.store(h + t * K * V + at, g.to(tl.bfloat16))
+"""
+)
 _LOOKS = VIEWS | CASTS | TURNS
 
 
@@ -85,6 +100,7 @@ class StatesLeft(Pattern):
             ),
             why="the state is read here, too",
         ),
+        NearMiss(SET_BY_BRANCH, why="branches set what is stored, no round begins with it"),
         NearMiss(NORM_BACKWARD, why="sums that are stored once"),
         NearMiss(ROW_NORM_CHUNKS, why="sums that are not stored"),
         NearMiss(PRODUCT, why="an accumulator that is stored once"),

@@ -15,7 +15,7 @@ from extractors.patterns.cases_rows_pointer import (
     STEPS,
 )
 from extractors.patterns.cases_walks import LINEAR
-from extractors.patterns.weight_load_order import several
+from extractors.patterns.weight_load_order import WeightLoadOrder, several
 from kb.analysis.accesses import Access
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
@@ -104,7 +104,17 @@ class StepLoads(Pattern):
         late = [a for a in loads for n in computed if _waits(facts, a, n)]
         what = "product" if any(n in facts.contractions for n in computed) else "reduction"
         value = f"operands after the {what}" if late else f"independent of the {what}"
-        yield self.decide(facts, value, loads)
+        decision = self.decide(facts, value, loads)
+        if late or not self._told(facts, decision):
+            yield decision
+
+    def _told(self, facts: Facts, decision: Decision) -> bool:
+        """Whether the order of weights and statistics says of the same loads that none waits."""
+        others = WeightLoadOrder().find(facts)
+        return any(
+            one.value.startswith("independent") and {*decision.lines} <= {*one.lines}
+            for one in others
+        )
 
 
 def _waits(facts: Facts, access: Access, node: Node) -> bool:

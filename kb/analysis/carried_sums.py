@@ -14,6 +14,14 @@ MAX_KEPT = 32
 """Values on the way back to an argument, over factors and sides of branches."""
 
 
+def left_over(graph: Graph, init: str, argument: str) -> bool:
+    """True for what nothing sets before the loop and no step reads: a variable that a branch sets,
+    and that would keep what the round before set where no branch does."""
+    return graph.kind_of(init) == OpKind.UNDEF and all(
+        user.op.kind == OpKind.YIELD for user in graph.users(argument)
+    )
+
+
 def leads(graph: Graph, value: str, argument: str, limit: int = 400) -> bool:
     """True when a value is computed from a carried argument within one iteration."""
     if not graph.rests_on_argument(value, argument):

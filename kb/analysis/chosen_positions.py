@@ -1,10 +1,11 @@
-"""Positions of chosen elements that are stored beside the elements."""
+"""Elements that a comparison chooses, and their positions stored beside them."""
 
 from __future__ import annotations
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons
 from kb.ops import COMPARISONS, READS, OpKind
 
 _WHOLE = ("i", "u")
@@ -40,3 +41,11 @@ def _tests(facts: Facts, choice: Node) -> list[tuple[str, ...]]:
 def _counted(facts: Facts, choice: Node) -> bool:
     """A choice between numbers that no memory gives."""
     return not any(facts.graph.roots(v, *READS) for v in choice.op.inputs[1:2])
+
+
+def picks_one(facts: Facts, total: Node) -> bool:
+    """Whether a sum picks one of several: all but one are zero."""
+    made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+    if made is None or made.op.kind != OpKind.SELECT:
+        return False
+    return any(c.op.kind == OpKind.EQ for c in comparisons(facts, made.op.operand("condition")))

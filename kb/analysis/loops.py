@@ -8,7 +8,7 @@ from enum import StrEnum
 from kb.analysis import symbolic as s
 from kb.analysis.beside_block import beside_block
 from kb.analysis.butterflies import mirrored
-from kb.analysis.carried_sums import accumulating, leading, leads, scaled
+from kb.analysis.carried_sums import accumulating, leading, leads, left_over, scaled
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.analysis.values import Values
@@ -73,11 +73,11 @@ def _loop(graph: Graph, values: Values, node: Node) -> Loop:
     counted = node.op.kind == OpKind.FOR
     induction = body.arguments[0].name if counted and body.arguments else None
     arguments = body.arguments[1:] if counted else body.arguments
-    ends = graph.handed(node)
-    inits = graph.inits(node)
+    inits, ends = graph.inits(node), graph.handed(node)
     carried = tuple(
         Carried(init, a.name, next_, result.name, _role(graph, values, a.name, next_))
         for init, a, next_, result in zip(inits, arguments, ends, node.op.results, strict=False)
+        if not (counted and left_over(graph, init, a.name))
     )
     low, high, step, made = _bounds(graph, node) if counted else (None, None, None, None)
     return Loop(node, induction, low, high, step, carried, made)
