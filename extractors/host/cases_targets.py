@@ -56,6 +56,9 @@ _FIRST = (
     + HEAD
     + "    c = SPACE[0].kwargs\n"
 )
+_SHARED = HEAD + "    sms = torch.cuda.get_device_properties(x.device).multi_processor_count\n"
+_DEFAULT = "warps-left-to-the-default"
+_UNNAMED = vary(ROWS_POINTER, (", num_warps=4)", ")"))
 _FLAG = "x, w, out, 1024, True if x.shape[0] else x.shape[1] > 8, 1024"
 _MARKED = "kernel-marked-by-a-decorator"
 _MARK = "def early(one):\n    one.note = 'may change'\n    return one\n\n@early\n"
@@ -72,10 +75,26 @@ CASES = (
     HostCase(_BY_HAND, tile(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
     HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, x.shape[1] - 1"), "fixed"),
     HostCase(_BY_HAND, pointer(HEAD, _FLAG), "fixed"),
+    HostCase(_RULE, pointer(_SHARED, "x, w, out, (x.shape[0] + sms - 1) // sms, True, 1024")),
+    HostCase(_RULE, tile(_SHARED, "x, w, out, (x.shape[0] + sms - 1) // sms, True, 1024")),
+    HostCase(_DEFAULT, _UNNAMED, "auto"),
     HostCase(_RULE, pointer(HEAD, "x, w, out, 1024, True, triton.next_power_of_2(x.shape[1])")),
     HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
 )
 MISSES = (
+    HostMiss(_RULE, pointer(_SHARED, "x, w, out, sms, True, 1024"), "their number as it stands"),
+    HostMiss(_DEFAULT, ROWS_POINTER, "the launch names a number"),
+    HostMiss(
+        _DEFAULT,
+        vary(
+            _UNNAMED,
+            ("@triton.jit", "@triton.heuristics({'num_warps': lambda a: 4})\n@triton.jit"),
+        ),
+        "a rule gives one",
+    ),
+    HostMiss(_DEFAULT, vary(_UNNAMED, (", 1024)", ", 1024, **more)")), "more is handed over"),
+    HostMiss(_DEFAULT, SEARCH_POINTER, "a search gives one"),
+    HostMiss(_DEFAULT, ROWS_TILE, "the dialect has no such option"),
     HostMiss(_BY_HAND, tile(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes the tile"),
     HostMiss(_BY_HAND, pointer(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes it"),
     HostMiss(_BY_HAND, pointer(_FIRST, "x, w, out, 1024, True, c['T']"), "the first of a list"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeGuard
 
 from extractors.host.ahead import gradient_ahead
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
@@ -18,8 +17,11 @@ from extractors.host.derived import (
     by_rule,
     closed_form,
     compiled_in,
+    default_warps,
     flattened,
     hint_lines,
+    is_attribute,
+    kept,
     rule_lines,
     with_views,
 )
@@ -66,7 +68,7 @@ HINTS = {
 }
 
 _OF_ALL_LAUNCHES = (
-    optional, stand_ins, closed_form, compiled_in, chosen_kernel, device_branches,
+    optional, stand_ins, closed_form, default_warps, compiled_in, chosen_kernel, device_branches,
     shared_buffers, demanded_layout, compacted, turned_over, guarded, marked, by_strides, summed,
     stages, boundaries, through_functions, gradient_ahead, host_padded, coupled, by_backend,
     reciprocals, arithmetic, saved,
@@ -274,7 +276,7 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
     for name, given in launch.args:
         if name not in constexprs:
             continue
-        value = _kept(material, given)
+        value = kept(material, given)
         line = where.get(name) or written(material, launch, name)
         yield from padded(material, launch, name, (given, value))
         if is_extent(value):
@@ -315,22 +317,6 @@ def _sizes(material: Material, launch: LaunchRecord, picked: set[str]) -> Iterat
         )
 
 
-def _kept(material: Material, value: Value) -> Value:
-    """What the one function that sets an attribute gave it, where a value is the attribute of an
-    object handed in; the first of several that one rule gave for several tensors."""
-    if isinstance(value, Expr) and value.op == "int":
-        value = value.args[0]
-    kept = material.machine.kept.get(str(value.args[1]), []) if _attribute(value) else []
-    rules = {one.op if isinstance(one, Expr) and by_rule(one) else "" for one in kept}
-    return kept[0] if len(kept) == 1 or (len(rules) == 1 and "" not in rules) else value
-
-
-def _attribute(value: Value) -> TypeGuard[Expr]:
-    if not isinstance(value, Expr) or value.op != "attr":
-        return False
-    return isinstance(value.args[0], Expr) and value.args[0].op == "sym"
-
-
 def _elsewhere(material: Material, value: Value) -> set[Lines]:
     return rounded_anywhere(material, [one for leaf in leaves(value) for one in rounded(leaf)])
 
@@ -359,8 +345,8 @@ def _entry(value: Expr) -> bool:
 
 def _saved(material: Material, launch: LaunchRecord, name: str, value: Value) -> str:
     """How a size is chosen that another function of the module saved in an attribute."""
-    kept = _attribute(value) and worked_out(material, launch, name)
-    return "heuristic(shape)" if kept else ""
+    made = is_attribute(value) and worked_out(material, launch, name)
+    return "heuristic(shape)" if made else ""
 
 
 def _borrowed(material: Material, value: Value) -> str:

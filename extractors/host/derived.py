@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
 from extractors.host.configurations import config_lines
 from extractors.host.events import LaunchRecord, SearchRecord
+from extractors.host.expr import atoms, is_sms
 from extractors.host.facts import Material, function_at, read_names
 from extractors.host.origins import Origins, lines_of
 from extractors.host.render import leaves
@@ -114,14 +116,18 @@ def closed_form(material: Material) -> Iterator[Decision]:
     if material.searches:
         return
     found: set[Lines] = set()
+    numbers: set[Lines] = set()
     ruled, fixed = False, True
     constexprs = {name for name, flag in material.signature.params if flag}
     for launch in material.launches:
         rows = [*((n, v) for n, v in launch.args if n in constexprs), *launch.kernel.hints]
-        for name, value in rows:
-            if by_rule(value) or by_attached_rule(launch, name, value):
+        for name, given in rows:
+            value = kept(material, given)
+            if by_rule(value) or _shared_out(value) or by_attached_rule(launch, name, value):
                 ruled = True
                 found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
+            elif isinstance(value, int) and not isinstance(value, bool):
+                numbers |= {*material.made(launch, name)}
             fixed = fixed and _as_it_is(value)
     launched = {line for launch in material.launches for line in _launching(material, launch)}
     own = bool(launched) and not first_picks(material)
@@ -130,8 +136,54 @@ def closed_form(material: Material) -> Iterator[Decision]:
             axis="autotuning",
             value="closed-form rule" if ruled else "fixed",
             pattern=f"launch-values-{'by-a-closed-form-rule' if ruled else 'written-by-hand'}",
-            lines=tuple(sorted(found | launched)),
+            lines=tuple(sorted(found | numbers | launched)),
             kind=AxisKind.HOST,
+        )
+
+
+def _shared_out(value: Value) -> bool:
+    """A number that is counted from how many multiprocessors there are: work for each of them."""
+    counted = isinstance(value, Expr) and value.op in _COUNTED
+    return counted and any(is_sms(atom) for atom in atoms(value))
+
+
+def kept(material: Material, value: Value) -> Value:
+    """What the one function that sets an attribute gave it, where a value is the attribute of an
+    object handed in; the first of several that one rule gave for several tensors."""
+    if isinstance(value, Expr) and value.op == "int":
+        value = value.args[0]
+    given = material.machine.kept.get(str(value.args[1]), []) if is_attribute(value) else []
+    rules = {one.op if isinstance(one, Expr) and by_rule(one) else "" for one in given}
+    return given[0] if len(given) == 1 or (len(rules) == 1 and "" not in rules) else value
+
+
+def is_attribute(value: Value) -> TypeGuard[Expr]:
+    """Whether a value is an attribute of an object that is handed in."""
+    if not isinstance(value, Expr) or value.op != "attr":
+        return False
+    return isinstance(value.args[0], Expr) and value.args[0].op == "sym"
+
+
+def default_warps(material: Material) -> Iterator[Decision]:
+    """Launches that name no number of warps, of a kernel that neither a search nor a rule gives
+    one."""
+    origins = material.origins
+    if material.searches or origins is None:
+        return
+    for launch in material.launches:
+        call = origins.call_at(launch.lines)
+        named = {name for name, _ in (*launch.kernel.hints, *launch.kernel.heuristics)}
+        indexed = call is not None and isinstance(call.func, ast.Subscript)
+        spread = call is not None and any(one.arg is None for one in call.keywords)
+        if not indexed or spread or "num_warps" in named:
+            return
+    if launched := {launch.lines for launch in material.launches}:
+        yield Decision(
+            axis="num_warps",
+            value="auto",
+            pattern="warps-left-to-the-default",
+            lines=tuple(sorted(launched)),
+            kind=AxisKind.TUNING,
         )
 
 
