@@ -240,10 +240,13 @@ class Fp32Accumulation(Pattern):
         yield from self._of_loops(facts, given)
 
     def _of_loops(self, facts: Facts, given: set[str]) -> Iterable[tuple[str, list[Node]]]:
-        """Sums that loops carry, with what they begin with."""
+        """Sums that loops carry, with what they begin with, and what maxima begin with."""
         for loop in facts.loops:
-            for state in loop.of(Role.SUM, Role.RUNNING_SUM):
+            for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
                 begun = _filled(facts, state.init)
+                if state.role is Role.RUNNING_MAXIMUM:
+                    yield from ((facts.types.dtype(n.result), [n]) for n in begun[:1])
+                    continue
                 steps = updates(facts.graph, state.argument, state.next)
                 added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)][:1]
                 if state.result in given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
@@ -35,10 +35,31 @@ _WRAPPED_THREADS = vary(
     ("int m = blockIdx.y * T + threadIdx.y;", "int m = (blockIdx.y * T + threadIdx.y) % M;"),
 )
 
+_ROWS = (
+    POINTER
+    + """
+@triton.jit
+def doubled(x, out, M, K, T: tl.constexpr, N: tl.constexpr):
+    rows = (tl.program_id(0) * T + tl.arange(0, T)) % M
+    at = tl.arange(0, N)
+    v = tl.load(x + rows[:, None] * K + at[None, :], mask=at[None, :] < K, other=0.0)
+    tl.store(out + rows[:, None] * K + at[None, :], v * 2.0, mask=at[None, :] < K)
+"""
+)
+_TURNED = vary(
+    _ROWS,
+    ("(x, out,", "(x, w, out,"),
+    (
+        "rows = (tl.program_id(0) * T + tl.arange(0, T)) % M",
+        "rows = tl.program_id(0) * T + tl.arange(0, T)",
+    ),  # noqa: E501
+    ("v * 2.0", "v * tl.load(w + (rows % M)[:, None] * K + at[None, :])"),
+)
+
 
 class WrappedRows(Pattern):
     """A position is reduced modulo the extent and addresses the operand of a product, or what the
-    product is scaled by."""
+    product is scaled by; or, without products, all that is read and what is stored."""
 
     name = "index-wrap-instead-of-mask"
     axis = "boundary_handling"
@@ -50,11 +71,17 @@ class WrappedRows(Pattern):
             "modulo wrap instead of mask",
         ),
         Case(_WRAPPED_THREADS, "modulo wrap instead of mask"),
+        Case(_ROWS, "modulo wrap instead of mask"),
         Case(_SEGMENT, "modulo wrap instead of mask"),
         Case(_SCALES, "modulo wrap instead of mask"),
     )  # fmt: skip
     near_misses = (
         NearMiss(vary(_SEGMENT, ("% own", "% TM")), why="by the extent of the tile"),
+        NearMiss(_TURNED, why="rows of a table, which every M rows read again"),
+        NearMiss(
+            vary(_ROWS, ("store(out + rows[:, None] * K", "store(out + tl.program_id(0) * T * K")),
+            why="what is read at reduced places is stored elsewhere, as copies are",
+        ),
         NearMiss(PRODUCT_POINTER, why="positions are used as they are"),
         NearMiss(CONVOLUTION, why="remainders find a column, the quotient finds its row"),
         NearMiss(PRODUCT, why="positions are used as they are"),
@@ -76,11 +103,23 @@ class WrappedRows(Pattern):
             if (facts.values.expr(n.op.inputs[0]), facts.values.expr(n.op.inputs[1]))
             == (left, right)
         ]
-        return not divided and any(
-            any(facts.graph.rests_on(v, node) for v in (a.base, *a.address))
-            for a in facts.loads
-            if _in_product(facts, a)
-        )
+        if divided:
+            return False
+        if not facts.contractions:
+            return _everywhere(facts, node)
+        return any(_placed(facts, a, node) for a in facts.loads if _in_product(facts, a))
+
+
+def _placed(facts: Facts, access: Access, node: Node) -> bool:
+    return any(facts.graph.rests_on(v, node) for v in (access.base, *access.address))
+
+
+def _everywhere(facts: Facts, node: Node) -> bool:
+    """Whether every tile is read at places so reduced, and one is stored there: rows of their own,
+    not those of a table that is read again and again, nor copies."""
+    tiles = [a for a in facts.loads if facts.types.shape(a.value)]
+    stored = any(_placed(facts, s, node) for s in facts.stores if not s.is_atomic)
+    return bool(tiles) and stored and all(_placed(facts, a, node) for a in tiles)
 
 
 def _in_product(facts: Facts, access: Access) -> bool:
