@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT_POINTER, vary
 from extractors.patterns.cases_norms_threads import SOFTMAX_IN_PLACE_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX, SOFTMAX_CHUNKS
@@ -47,11 +47,19 @@ _STORED = (
         "    for (int i = threadIdx.x; i < n; i += 32) out[row * n + i] = out",
     )
 )
+_OF_PRODUCT = vary(
+    PRODUCT_POINTER,
+    (
+        "    tl.store(out",
+        "    e = tl.exp(acc - tl.max(acc, axis=1)[:, None])\n"
+        "    acc = e / tl.sum(e, axis=1)[:, None]\n    tl.store(out",
+    ),
+)
 
 
 class MultiPassSafeSoftmax(Pattern):
     """max, exp of the difference, sum, then a quotient or the logarithm of the sum: on one resident
-    tile, or in three loops."""
+    tile, perhaps of finished products, or in three loops."""
 
     name = "multi-pass-safe-softmax"
     axis = "softmax_scheme"
@@ -62,10 +70,15 @@ class MultiPassSafeSoftmax(Pattern):
         Case(SOFTMAX_CHUNKS, "safe 3-pass"),
         Case(SOFTMAX_POINTER, "single resident tile"),
         Case(SOFTMAX_THREADS, "single resident tile"),
+        Case(_OF_PRODUCT, "single resident tile"),
         Case(_BY_ONE, "safe 3-pass"),
         Case(_STORED, "safe 3-pass"),
     )
     near_misses = (
+        NearMiss(
+            vary(_OF_PRODUCT, ("e / tl.sum(e, axis=1)[:, None]", "e")), why="nothing is summed"
+        ),
+        NearMiss(BACKWARD_KEYS, why="the statistics are loaded"),
         NearMiss(ATTENTION, why="the maximum runs along with the sum"),
         NearMiss(NORM_PERSISTENT, why="no exponential"),
         NearMiss(FLASH_POINTER, why="the maximum runs along with the sum"),
@@ -73,7 +86,7 @@ class MultiPassSafeSoftmax(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.contractions or any(e.rescale for e in facts.exponentials):
+        if any(e.rescale for e in facts.exponentials):
             return
         for e in facts.exponentials:
             maxima = facts.graph.roots(e.statistic, OpKind.REDUCE_MAX) or self._walked(
@@ -83,7 +96,10 @@ class MultiPassSafeSoftmax(Pattern):
             if not maxima or not sums or e.score is None:
                 continue
             work = [loop.node for loop in facts.loops if not persistent(loop, facts.values)]
-            if any(self._holder(facts, n) in work for n in (*maxima, *sums)):
+            taken = (*maxima, *sums)
+            if facts.contractions and any(n.op.regions or n.loop in work for n in taken):
+                continue
+            if not facts.contractions and any(self._holder(facts, n) in work for n in taken):
                 yield self._loops(facts, e, maxima, sums)
             else:
                 quotients = [

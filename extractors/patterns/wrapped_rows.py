@@ -52,7 +52,7 @@ _TURNED = vary(
     (
         "rows = (tl.program_id(0) * T + tl.arange(0, T)) % M",
         "rows = tl.program_id(0) * T + tl.arange(0, T)",
-    ),  # noqa: E501
+    ),
     ("v * 2.0", "v * tl.load(w + (rows % M)[:, None] * K + at[None, :])"),
 )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kb.analysis.carried_sums import accumulating
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.analysis.values import Values
 from kb.ir import Literal
@@ -185,15 +186,27 @@ def _sides(graph: Graph, values: Values, product: Node) -> tuple[str | None, str
 
 
 def _is_state(graph: Graph, value: str | None, depth: int = 4) -> bool:
-    """True for a carried value, the outcome of a loop, a maximum, or a choice of those: no
-    score."""
+    """True for a carried value, the outcome of a loop other than a sum of products, a maximum, or
+    a choice of those: no score."""
     value = graph.through(value, _LOOKS)
     made = graph.kind_of(value)
     states = (OpKind.MAXIMUM, OpKind.REDUCE_MAX, OpKind.FOR, OpKind.WHILE)
     node = graph.producer(value)
     if node is not None and made == OpKind.SELECT and depth:
         return all(_is_state(graph, side, depth - 1) for side in node.op.inputs[1:])
+    if node is not None and made == OpKind.FOR and _of_products(graph, node, value):
+        return False
     return made in states or (value is not None and value in graph.arguments)
+
+
+def _of_products(graph: Graph, loop: Node, value: str | None) -> bool:
+    """Whether a loop adds products up to a value."""
+    arguments, ends = loop.op.regions[-1].arguments[1:], graph.handed(loop)
+    rows = zip(loop.op.results, arguments, ends, strict=False)
+    return any(
+        result.name == value and accumulating(graph, argument.name, end) is not None
+        for result, argument, end in rows
+    )
 
 
 def _overtaken(graph: Graph, score: str | None, statistic: str | None) -> bool:
