@@ -166,3 +166,29 @@ def solve(a, out, n, T: tl.constexpr):
 """
 )
 """A tile whose rows are made of the ones before, one after the other."""
+
+BY_FLAG = (
+    POINTER
+    + """
+@triton.jit
+def weigh(q, k, v, out, D: tl.constexpr, TM: tl.constexpr, W: tl.constexpr, NEAR: tl.constexpr):
+    x = tl.program_id(0)
+    m = x * TM + tl.arange(0, TM)
+    d = tl.arange(0, D)
+    a = tl.load(q + m[:, None] * D + d[None, :])
+    acc = tl.zeros((TM, D), tl.float32)
+    for j in range(0, x * TM, TM):
+        n = j + tl.arange(0, TM)
+        s = tl.dot(a, tl.load(k + d[:, None] + n[None, :] * D))
+        if NEAR:
+            s = tl.where(m[:, None] - n[None, :] < W, s, float("-inf"))
+        acc += tl.dot(tl.exp(s).to(a.dtype), tl.load(v + n[:, None] * D + d[None, :]))
+    for j in range(x * TM, (x + 1) * TM, TM):
+        n = j + tl.arange(0, TM)
+        s = tl.dot(a, tl.load(k + d[:, None] + n[None, :] * D))
+        s = tl.where(m[:, None] >= n[None, :], s, float("-inf"))
+        acc += tl.dot(tl.exp(s).to(a.dtype), tl.load(v + n[:, None] * D + d[None, :]))
+    tl.store(out + m[:, None] * D + d[None, :], acc.to(out.dtype.element_ty))
+"""
+)
+"""A loop whose window a flag leaves out, and one along the diagonal."""

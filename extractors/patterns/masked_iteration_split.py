@@ -13,6 +13,7 @@ from extractors.patterns.cases import (
     vary,
 )
 from extractors.patterns.cases_masks import (
+    BY_FLAG,
     LISTED,
     PEELED,
     PEELED_APART,
@@ -32,6 +33,7 @@ from kb.analysis.diagonals import kept_sides
 from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, LOOPS, Node
 from kb.analysis.idioms import Mask, against_extent, between_lanes, comparisons, masks, sides
+from kb.analysis.masked_loops import masked, region_of
 from kb.analysis.peeled import peeled_tails
 from kb.analysis.specialise import branches
 from kb.analysis.staged import sided_twins
@@ -100,6 +102,7 @@ class MaskedIterationSplit(Pattern):
         ),
         Case(PRODUCT_POINTER, "mask every iteration"),
         Case(_AFTER, "once, outside of the loops"),
+        Case(BY_FLAG, "two explicit loops"),
         Case(PEELED, _LAST),
         Case(PEELED_ROW, _LAST),
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
@@ -114,6 +117,11 @@ class MaskedIterationSplit(Pattern):
             ATTENTION_EVERY,
             why="the mask stands in the loop",
             value="once, outside of the loops",
+        ),
+        NearMiss(
+            vary(BY_FLAG, ("        if NEAR:\n            s =", "        s =")),
+            why="both loops mask every tile",
+            value="two explicit loops",
         ),
         NearMiss(
             FLASH_STAGED,
@@ -203,20 +211,18 @@ class MaskedIterationSplit(Pattern):
             if tails or kept:
                 yield self.decide(facts, "mask every iteration", [*tails, *kept])
             return
-        plain = self._unmasked(facts, inside)
-        if plain is not None:
-            yield self.decide(
-                facts,
-                "two explicit loops",
-                (plain.head, *(n for m in inside for n in (m.node.loop, m.node, m.combined))),
-            )
-            return
-        staged = _staged(facts, inside)
+        loops = {m.node.loop for m in inside if m.node.loop is not None}
+        plain = self._unmasked(facts, loops)
+        staged = _staged(facts, inside) if plain is None else []
         always = _always(facts, inside, staged) if staged else []
-        if sided := staged or sided_twins(facts, inside):
+        if sided := (staged or sided_twins(facts, inside)) if plain is None else []:
             yield self.decide(facts, _STAGED, sided)
             if always:
                 yield self.decide(facts, _EVERY, always)
+            return
+        if (plain := plain or self._unmasked(facts, masked(facts, inside))) is not None:
+            where = (node for m in inside for node in (m.node.loop, m.node, m.combined))
+            yield self.decide(facts, "two explicit loops", (plain.head, *where))
             return
         told: dict[str, list[Where]] = {}
         for mask in inside:
@@ -264,15 +270,13 @@ class MaskedIterationSplit(Pattern):
             )
         )
 
-    def _unmasked(self, facts: Facts, inside: list[Mask]) -> Node | None:
-        """Another loop with as many products of what is loaded from the same arrays, and no
-        mask."""
-        masked = {m.node.loop for m in inside if m.node.loop is not None}
+    def _unmasked(self, facts: Facts, loops: set[Node]) -> Node | None:
+        """A loop other than these with as many products of what is loaded from the same arrays."""
         for loop in facts.loops:
-            if loop.node in masked or any(node.inside(loop.node) for node in masked):
+            if loop.node in loops or any(node.inside(loop.node) for node in loops):
                 continue
             count, arrays = _products(facts, loop.node), _arrays(facts, loop.node)
-            for other in masked if count else ():
+            for other in loops if count else ():
                 shared = arrays & _arrays(facts, other)
                 if count == _products(facts, other) and (shared or not arrays):
                     return loop.node
@@ -349,16 +353,8 @@ def _whole_tile(facts: Facts, branch: Node, loop: Node) -> bool:
     """True for a branch that holds all products of a loop on one of its sides: it skips a tile,
     with its mask."""
     inside = [p for p in facts.contractions if p.inside(loop)]
-    sides = {_side(p, branch) for p in inside}
+    sides = {region_of(p, branch) for p in inside}
     return len(sides) == 1 and None not in sides
-
-
-def _side(node: Node, branch: Node) -> int | None:
-    """The number of the region of a branch that holds a node; None outside of it."""
-    current: Node | None = node
-    while current is not None and current.parent is not branch:
-        current = current.parent
-    return None if current is None else current.branch
 
 
 def _conjunct(facts: Facts, branch: Node, test: Node) -> bool:
