@@ -151,3 +151,16 @@ def gate(x, out, H: Int, T: Int):
     ct.store(out, index=(i, 0), tile=v * u)
 """
 )
+HALVES_DESCRIBED = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, out, cos, H: tl.constexpr):
+    row = tl.program_id(0)
+    c = tl.load(cos + tl.arange(0, H))
+    u = x.load([row, 0, 0]).reshape((H,))
+    v = x.load([row, 1, 0]).reshape((H,))
+    x.store([row, 0, 0], (u - v * c).reshape((1, 1, H)))
+    x.store([row, 1, 0], (v + u * c).reshape((1, 1, H)))
+"""
+)

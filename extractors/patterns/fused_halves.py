@@ -10,6 +10,7 @@ from extractors.patterns.cases_halves import (
     APART_TILE,
     EITHER,
     HALVES,
+    HALVES_DESCRIBED,
     HALVES_FLAT,
     HALVES_STRIDED,
     HALVES_THREADS,
@@ -45,6 +46,7 @@ class FusedHalves(Pattern):
     source = "Shazeer, GLU Variants Improve Transformer (2020)"
     matches = (
         Case(TWO_TILES, "halves as two tiles of an axis"),
+        Case(HALVES_DESCRIBED, "halves as two tiles of an axis"),
         Case(SECTIONS, "sections as tiles of an axis"),
         Case(HALVES_VECTORS, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES_WORDS, "one [.., 2H] tensor with +H column offset"),
@@ -63,6 +65,15 @@ class FusedHalves(Pattern):
     near_misses = (
         NearMiss(
             vary(TWO_TILES, ("u - v", "u"), ("u + v", "v")), why="two tiles are moved, each alone"
+        ),
+        NearMiss(
+            vary(
+                HALVES_DESCRIBED,
+                ("x.store([row, 0, 0]", "tl.store(out + row * H + tl.arange(0, H)"),
+                ("    x.store([row, 1, 0], (v + u * c).reshape((1, 1, H)))\n", ""),
+                (".reshape((1, 1, H))", ""),
+            ),
+            why="a window whose blocks may overlap",
         ),
         NearMiss(
             vary(TWO_TILES, ("(row, 1), (1, H))\n", "(row, 2), (1, H))\n")),
@@ -168,7 +179,7 @@ class FusedHalves(Pattern):
         whole = [
             a
             for a in facts.loads[:MOST]
-            if a.mode is Mode.TILE
+            if (a.mode is Mode.TILE or _written_alike(facts, a))
             and not a.node.loops
             and any(extent != "1" for extent in facts.types.shape(a.value))
         ]
@@ -268,6 +279,14 @@ class FusedHalves(Pattern):
         if atom is not None and atom.kind is AtomKind.FLOOR_DIV and atom.args[1].constant == 2:
             atom = atom.args[0].atom
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+
+
+def _written_alike(facts: Facts, access: Access) -> bool:
+    """Whether a block that a descriptor reads is stored where one begins at the same numbers, so
+    that it takes one place of its axis and no window."""
+    return access.mode is Mode.DESCRIPTOR and any(
+        store.mode is Mode.DESCRIPTOR and store.index == access.index for store in facts.stores
+    )
 
 
 def _words(atom: Atom, factors: tuple[Atom, ...], number: int) -> bool:
