@@ -124,6 +124,29 @@ def mix(x, w, out, n, M: tl.constexpr, T: tl.constexpr):
 """
 )
 
+_STEP = (
+    POINTER
+    + """
+@triton.jit
+def step(state, k, v, beta, out, D: tl.constexpr, T: tl.constexpr):
+    own = tl.program_id(0)
+    d = tl.arange(0, D)
+    at = (own * T + tl.arange(0, T))[:, None] * D + d[None, :]
+    s = tl.load(state + at)
+    key = tl.load(k + own * D + d)
+    new = tl.load(v + own * T + tl.arange(0, T)) - tl.sum(s * key[None, :], axis=1)
+    new = new * tl.load(beta + own)
+    tl.store(out + at, s + new[:, None] * key[None, :])
+"""
+)
+_IN_PARTS = vary(
+    _MIXED,
+    (
+        "tl.sum(g * v[None, :], axis=1)",
+        "tl.sum(tl.sum(tl.reshape(g * v[None, :], (M, 4, T // 4)), axis=2), axis=1)",
+    ),  # noqa: E501
+)
+
 
 class RecomputeFromStatistics(Pattern):
     """A row statistic is stored beside the output, or loaded to rebuild what the forward pass
@@ -155,6 +178,15 @@ class RecomputeFromStatistics(Pattern):
     near_misses = (
         NearMiss(SPLIT_LANES_POINTER, why="numbers out of words times a vector, summed at once"),
         NearMiss(vary(_GATED_BACK, ("f + y - f * y", "f + y")), why="no derivative is taken"),
+        NearMiss(_STEP, why="what the state holds is taken off, no statistic was saved"),
+        NearMiss(
+            vary(
+                _STEP,
+                ("new = new * tl.load(beta + own)", "new = new * tl.sigmoid(tl.load(beta + own))"),
+            ),  # noqa: E501
+            why="a gate, no statistic",
+        ),
+        NearMiss(_IN_PARTS, why="a row times a matrix, summed in parts"),
         NearMiss(_MIXED, why="a row times a matrix, summed at once: nothing is made again"),
         NearMiss(
             vary(

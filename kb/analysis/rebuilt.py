@@ -14,6 +14,10 @@ from kb.ops import REDUCTIONS, OpKind
 
 _SUMS = frozenset({OpKind.REDUCE_SUM})
 """Reductions that give what all elements make together, not one that is chosen among them."""
+_SQUASHING = frozenset({
+    OpKind.SIGMOID, OpKind.TANH, OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2,
+})  # fmt: skip
+"""Functions that make gates of numbers; a statistic comes with powers alone."""
 _FACTORS = VIEWS | CASTS | {OpKind.MUL}
 
 
@@ -94,7 +98,7 @@ def coefficients(facts: Facts) -> list[Node]:
         for r in facts.reductions
         if r.op.kind in _SUMS
         and len({a.array for a in facts.feeding(r.op.inputs[0]) if lanes(facts, a)}) > 1
-        and not _of_a_state(facts, r)
+        and not (_of_a_state(facts, r) or _corrects(facts, r))
     ]
     found = []
     for node in facts.graph.of(OpKind.MUL):
@@ -103,7 +107,7 @@ def coefficients(facts: Facts) -> list[Node]:
             narrow = bool(loads) and not any(lanes(facts, a) for a in loads)
             if (
                 (narrow or (bool(loads) and _spread(facts, stat, other, sums)))
-                and not facts.graph.roots(stat, *REDUCTIONS)
+                and not facts.graph.roots(stat, *REDUCTIONS, *_SQUASHING)
                 and all(any(index.constant is None for index in a.index) for a in loads)
             ):
                 if any(facts.graph.rests_on(other, r) for r in sums):
@@ -116,6 +120,17 @@ def _of_a_state(facts: Facts, total: Node) -> bool:
     around = [loop for loop in facts.loops if total.inside(loop.node)]
     states = [c.argument for x in around for c in x.carried if width(facts, c.result) > 1]
     return any(leads(facts.graph, total.op.inputs[0], state) for state in states)
+
+
+def _corrects(facts: Facts, total: Node) -> bool:
+    """True for sums that are taken off what was loaded, each off one number: what a state holds of
+    new values."""
+    return width(facts, total.result) > 0 and any(
+        user.op.kind == OpKind.SUB
+        and user.op.inputs[1] == total.result
+        and bool(facts.feeding(user.op.inputs[0]))
+        for user in facts.graph.users(total.result)
+    )
 
 
 def _spread(facts: Facts, stat: str, other: str, sums: list[Node]) -> bool:
@@ -180,11 +195,22 @@ def _summed_alone(facts: Facts, node: Node, wide: str) -> bool:
     sums = {c.next: c.result for loop in facts.loops for c in loop.of(Role.SUM)}
     ends = [
         end
-        for user in facts.graph.users(node.result)
+        for user in _users(facts, node.result)
         for end in (facts.graph.users(sums[user.result]) if user.result in sums else [user])
     ]
     plain = bool(ends) and all(n.op.kind == OpKind.REDUCE_SUM for n in ends)
     return plain and (len(arrays) == 1 or apart)
+
+
+def _users(facts: Facts, value: str) -> list[Node]:
+    """What takes a value, as it stands or in another shape."""
+    found: list[Node] = []
+    for current in (values := [value]):
+        for user in facts.graph.users(current):
+            turned = user.op.kind in VIEWS and len(values) < 8
+            values += [user.result] if turned else []
+            found += [] if turned else [user]
+    return found
 
 
 def _few_bits(facts: Facts, value: str) -> bool:
