@@ -121,6 +121,16 @@ def label(x, names, out):
     ct.scatter(out, own, ct.gather(x, (own, name), check_bounds=False))
 """
 )
+_CODES = (
+    POINTER
+    + """
+@triton.jit
+def decode(table, words, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    code = tl.load(words + at, mask=at < n, other=0) % 16
+    tl.store(out + at, tl.load(table + code), mask=at < n)
+"""
+)
 _ROWS_THREADS = """__global__ void segment(const float* x, const int* starts, float* out, int n) {
     int at = starts[blockIdx.y] + blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) out[at] = x[at];
@@ -151,6 +161,7 @@ class IndirectAccess(Pattern):
         Case(_BLOCKS, _PAGE),
         Case(vary(_BLOCKS, ("x + at * s", "x + at % n * s")), _PAGE),
         Case(_ROWS, "token-level gather"),
+        Case(vary(_CODES, ("table + code", "table + code * n")), "token-level gather"),
         Case(_SEGMENT, _OFFSET),
         Case(_SPARSE, "loop bounds loaded"),
         Case(_STATE, _ROW),
@@ -166,6 +177,8 @@ class IndirectAccess(Pattern):
             why="a place between the tiles, not the number of one",
             value=_PAGE,
         ),
+        NearMiss(_CODES, why="numbers of a table, looked up by codes"),
+        NearMiss(vary(_CODES, (" % 16", "")), why="numbers of a table, looked up by classes"),
         NearMiss(_SLOT, why="a place in a page is no start of a segment", value=_OFFSET),
         NearMiss(ATTENTION, why="addresses are computed from block ids"),
         NearMiss(
@@ -235,7 +248,7 @@ class IndirectAccess(Pattern):
 
     def _value(self, facts: Facts, access: Access, node: Node) -> str:
         if set(facts.types.shape(node.result)) - {"1"}:
-            return _GATHER
+            return "" if _looked_up(access) else _GATHER
         own = [e for e in access.index if any(a.value == node.result for a in e.atoms())]
         if own and all(only_bounds(e, node.result) for e in own):
             return ""
@@ -276,6 +289,15 @@ def chosen_rows(facts: Facts, accesses: Iterable[Access]) -> list[Access]:
         if any(pattern._value(facts, access, n) in (_ROW, _GATHER)
                for n in pattern._loaded(facts, access))
     ]  # fmt: skip
+
+
+def _looked_up(access: Access) -> bool:
+    """Whether loaded numbers alone say which elements of an array are read: those of a table of
+    numbers, a weight of each class or a code, and no rows."""
+    parts = (AtomKind.LOADED, AtomKind.FLOOR_DIV, AtomKind.MOD)
+    atoms = [a for e in access.index for a in e.atoms()]
+    alone = bool(atoms) and all(a.kind in parts for a in atoms)
+    return alone and not access.is_store
 
 
 def _of_the_call(facts: Facts, node: Node) -> bool:

@@ -144,7 +144,7 @@ _IN_PARTS = vary(
     (
         "tl.sum(g * v[None, :], axis=1)",
         "tl.sum(tl.sum(tl.reshape(g * v[None, :], (M, 4, T // 4)), axis=2), axis=1)",
-    ),  # noqa: E501
+    ),
 )
 
 
@@ -183,7 +183,7 @@ class RecomputeFromStatistics(Pattern):
             vary(
                 _STEP,
                 ("new = new * tl.load(beta + own)", "new = new * tl.sigmoid(tl.load(beta + own))"),
-            ),  # noqa: E501
+            ),
             why="a gate, no statistic",
         ),
         NearMiss(_IN_PARTS, why="a row times a matrix, summed in parts"),
