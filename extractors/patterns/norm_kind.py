@@ -35,6 +35,7 @@ from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import Node
 from kb.analysis.normalisations import Normalisation, normalisations
 from kb.analysis.rebuilt import coefficients, normalised
+from kb.analysis.symbolic import Atom, AtomKind, Expr, of
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
@@ -91,6 +92,13 @@ def back(x, r, gy, gx, R: Int, T: Int):
 """
 )
 
+_GROUPED = "GroupNorm, LayerNorm of one group"
+_CHANNEL = "InstanceNorm or BatchNorm"
+_BY_GROUP = vary(LAYER_NORM_POINTER, ("load(w + at,", "load(w + row % 8 * n + at,"))
+_BY_CHANNEL = vary(
+    LAYER_NORM_POINTER, ("load(w + at, mask=inside, other=0.0)", "load(w + row % 8)")
+)
+_TAKEN = (AtomKind.MOD, AtomKind.FLOOR_DIV)
 _FORMS = 16
 """Forms of a root that are looked at."""
 
@@ -105,6 +113,8 @@ class NormKind(Pattern):
     matches = (
         Case(ROW_NORM, "RMSNorm"),
         Case(LAYER_NORM_POINTER, "LayerNorm"),
+        Case(_BY_GROUP, _GROUPED),
+        Case(_BY_CHANNEL, _CHANNEL),
         Case(_PADDED_BY_MEAN, "LayerNorm"),
         Case(ROW_NORM_THREADS, "RMSNorm"),
         Case(ADDED_THREADS, "LayerNorm"),
@@ -120,6 +130,10 @@ class NormKind(Pattern):
         Case(vary(ROW_NORM, ("keepdims=False) / N + eps", "keepdims=False) + eps")), "L2"),
     )
     near_misses = (
+        NearMiss(_BY_GROUP, why="factors of the group's own", value="LayerNorm"),
+        NearMiss(
+            vary(_BY_GROUP, ("row % 8 * n", "row * sx")), why="a tensor of rows", value=_GROUPED
+        ),
         NearMiss(LENGTHS_THREADS, why="the root scales no row"),
         NearMiss(ADDED_THREADS, why="the mean is that of what was stored", value="RMSNorm"),
         NearMiss(CENTRED_IN_PLACE_THREADS, why="a mean is taken away", value="RMSNorm"),
@@ -166,17 +180,47 @@ class NormKind(Pattern):
         if kinds:
             told = [n for kind, n in kinds if kind == kinds[0][0]]
             made = [node for n in told for node in (*n.sums, n.root, *n.centres)]
-            made += [node for n in told for node in _scaled(facts, n.root)]
-            yield self.decide(facts, kinds[0][0], made)
+            made += [node for n in told for node in _scaled(facts, n.root.result)]
+            own = {array for n in told for array in n.row}
+            yield self.decide(facts, self._part(facts, kinds[0][0], own), made)
             return
         rows = normalised(facts)
         where: list[Node] = rows or coefficients(facts)
         centres = [n for row in rows for n in self._centred(facts, row)]
         if where and (means := self._means(facts)):
-            value = "LayerNorm" if centres else "RMSNorm"
+            own = {a.array for n in (*rows, *centres) for a in facts.feeding(n.result)}
+            value = self._part(facts, "LayerNorm" if centres else "RMSNorm", own)
             yield self.decide(facts, value, [*where, *centres, *means])
         elif where and not centres and (taken := self._projected(facts)):
             yield self.decide(facts, "L2", [*where, *taken])
+
+    def _part(self, facts: Facts, kind: str, own: set[str | None]) -> str:
+        """Which part of an item a mean is taken of: all of it; a group of channels, where the
+        factors come from places that depend on the group; or one channel, with one factor."""
+        if kind != "LayerNorm":
+            return kind
+        rows = [e for a in facts.loads if a.array in own for e in a.index]
+        blocks = {x.text for e in rows for x in self._atoms(facts, e) if x.kind is AtomKind.BLOCK}
+        for access in facts.loads:
+            if access.array in own or not _multiplies(facts, access.value):
+                continue
+            atoms = [x for e in access.index for x in self._atoms(facts, e)]
+            chosen = {x.text for x in atoms if x.kind is AtomKind.BLOCK}
+            counted = any(x.kind in (AtomKind.LANE, AtomKind.INDUCTION) for x in atoms)
+            divided = any(of(x).has(AtomKind.BLOCK) for x in atoms if x.kind in _TAKEN)
+            if chosen and not counted:
+                return _CHANNEL
+            if chosen and (divided or chosen < blocks or facts.types.shape(access.value) == ()):
+                return _GROUPED
+        return kind
+
+    def _atoms(self, facts: Facts, index: Expr) -> list[Atom]:
+        """What an index is made of, with where the loops begin that count it up."""
+        atoms = [*index.atoms()]
+        for loop in facts.loops:
+            if facts.values.expr(loop.induction).atom in atoms and loop.low is not None:
+                atoms += facts.values.expr(loop.low).atoms()
+        return atoms
 
     def _projected(self, facts: Facts) -> list[Node]:
         """A gradient less the row times the sum of their products, which nothing divides: the
@@ -228,9 +272,20 @@ class NormKind(Pattern):
         return any(node.op.kind in (OpKind.DIV, OpKind.MUL) for node in steps)
 
 
-def _scaled(facts: Facts, root: Node) -> list[Node]:
-    """Where elements are multiplied with, or divided by, a root."""
-    found, seen = list[Node](), [root.result]
+def _multiplies(facts: Facts, factor: str) -> bool:
+    """Whether something is multiplied with a number as it stands, or as a branch hands it on."""
+    for value in (seen := [factor]):
+        for user in facts.graph.users(value):
+            if user.op.kind == OpKind.MUL:
+                return True
+            if (user.op.kind in HELD or user.op.kind == OpKind.YIELD) and len(seen) < _FORMS:
+                seen += [v for v in facts.graph.onward(user, value) if v not in seen]
+    return False
+
+
+def _scaled(facts: Facts, factor: str) -> list[Node]:
+    """Where elements are multiplied with, or divided by, a number as it stands."""
+    found, seen = list[Node](), [factor]
     for value in seen:
         for user in facts.graph.users(value):
             if user.op.kind in (OpKind.MUL, OpKind.DIV):
