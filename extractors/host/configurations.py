@@ -20,9 +20,8 @@ _PRUNE = "prune_configs_by"
 
 def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     """Lines of the function that makes the configurations, and of the lists of those that it makes
-    one by one; else of the assignments behind what the search is given; the search itself when it
-    says them in place. With the functions that
-    those call for configurations."""
+    one by one; else of the assignments behind what the search is given, and of what it says in
+    place. With the functions that those call for configurations."""
     called = tuple(map(lines_of, _makers(material, _roots(material, material.origins, search))))
     given = _given(material.origins, search, "configs", search.place)
     made = material.origins.of(given) if material.origins is not None else ()
@@ -30,7 +29,8 @@ def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
         called = tuple(line for line in called if line != search.generator[1])
         listed = made if isinstance(given, ast.Name) else ()
         return (search.generator[1], *called, *listed)
-    return (*made, *called) or (search.lines,)
+    in_place = (lines_of(given),) if isinstance(given, (*_COMPREHENSIONS, ast.List)) else ()
+    return (*made, *called, *in_place) if made or called else (search.lines,)
 
 
 def making(material: Material, search: SearchRecord) -> list[ast.AST]:

@@ -177,6 +177,8 @@ def default_warps(material: Material) -> Iterator[Decision]:
         spread = call is not None and any(one.arg is None for one in call.keywords)
         if not indexed or spread or "num_warps" in named:
             return
+        if not launch.kernel.heuristics and _asks_rules(material):
+            return
     if launched := {launch.lines for launch in material.launches}:
         yield Decision(
             axis="num_warps",
@@ -185,6 +187,14 @@ def default_warps(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(launched)),
             kind=AxisKind.TUNING,
         )
+
+
+def _asks_rules(material: Material) -> bool:
+    """Whether the kernel is given rules for its values, known or not."""
+    kernel = function_at(material.tree, material.signature.name, material.signature.lines)
+    marks = kernel.decorator_list if kernel is not None else []
+    called = (one.func for one in marks if isinstance(one, ast.Call))
+    return any(isinstance(one, ast.Attribute) and one.attr == "heuristics" for one in called)
 
 
 def _launching(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
