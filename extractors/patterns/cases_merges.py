@@ -216,3 +216,21 @@ GATED_THREADS = """__global__ void gated(const float* x, const float* y, float* 
 }
 """
 """A softplus gate: exponentials and a logarithm, but no weights of parts."""
+MERGED_PAIR = (
+    POINTER
+    + """
+@triton.jit
+def merge(x, y, s, t, out, T: tl.constexpr):
+    own = tl.program_id(0)
+    at = own * T + tl.arange(0, T)
+    a = tl.load(s + own)
+    b = tl.load(t + own)
+    a = float("-inf") if a == float("inf") else a
+    top = tl.maximum(a, b)
+    p = tl.exp(a - top)
+    q = tl.exp(b - top)
+    both = (tl.load(x + at) * p + tl.load(y + at) * q) / (p + q)
+    tl.store(out + at, tl.where(top == float("-inf"), 0.0, both))
+"""
+)
+"""Two parts merged by their statistics, one of which may be infinite."""

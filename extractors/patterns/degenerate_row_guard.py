@@ -7,17 +7,17 @@ from math import inf, isinf
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
-from extractors.patterns.cases_merges import MERGE_OWN_POINTER, MERGE_TWICE_POINTER
+from extractors.patterns.cases_merges import MERGE_OWN_POINTER, MERGE_TWICE_POINTER, MERGED_PAIR
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.cases_walks import EMPTY_PART, LOSS
-from kb.analysis.empty_rows import nothing_stored, whole_row
+from kb.analysis.empty_rows import nothing_stored, read_as_nothing, whole_row
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
+from kb.analysis.graph import CASTS, COPIES, Node
 from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import ZERO, AtomKind
@@ -66,7 +66,6 @@ _CLAMPED_THREADS = _ONLINE_THREADS.replace("top, row[i])", "fmaxf(top, row[i]), 
 _ZEROED = ("acc / tot", 'tl.where(top == float("-inf"), 0.0, acc / tot)')
 
 
-_JOINED = VIEWS | {OpKind.BIT_OR, OpKind.OR}
 _LARGEST = (OpKind.MAXIMUM, OpKind.REDUCE_MAX)
 _FINITE = "finite m init"
 _ZERO = "maximum begins at 0"
@@ -161,6 +160,8 @@ class DegenerateRowGuard(Pattern):
         Case(vary(SOFTMAX_POINTER, *_ASKED), "asked for by its maximum"),
         Case(_ASKED_LANES, "asked for by its maximum"),
         Case(vary(MERGE_TWICE_POINTER, _ZEROED), "asked for by its maximum"),
+        Case(MERGED_PAIR, "asked for by its maximum"),
+        Case(MERGED_PAIR, "+inf read as -inf"),
         Case(MERGE_OWN_POINTER, "not a number read as -inf"),
         Case(FLASH_POINTER, "none (NaN)"),
         Case(_ONLINE_THREADS, "none (NaN)"),
@@ -176,6 +177,11 @@ class DegenerateRowGuard(Pattern):
             vary(_SKIPPED_THREADS, ("isinf(top)", "isinf(v)")),
             why="an element is asked for, no maximum",
             value="asked for by its maximum",
+        ),
+        NearMiss(
+            vary(MERGED_PAIR, ('float("-inf") if', "0.0 if")),
+            why="a number that counts stands in",
+            value="+inf read as -inf",
         ),
         NearMiss(
             FLASH_STAGED,
@@ -228,10 +234,13 @@ class DegenerateRowGuard(Pattern):
             yield self.decide(facts, _EMPTIED, emptied)
         if clamped := _kept_finite(facts):
             yield self.decide(facts, "maximum kept finite", clamped)
-        absent = [n for n in facts.graph.of(OpKind.SELECT) if _asks_itself(facts, n)]
-        absent = [n for n in absent if any(_raised(facts, e, n) for e in facts.exponentials)]
-        if absent:
-            yield self.decide(facts, "not a number read as -inf", absent)
+        absent: dict[str, list[Node]] = {}
+        for node in facts.graph.of(OpKind.SELECT, OpKind.IF_EXPRESSION):
+            found = read_as_nothing(facts, node)
+            if found and any(_raised(facts, e, node) for e in facts.exponentials):
+                absent.setdefault(found, []).append(node)
+        for value, nodes in absent.items():
+            yield self.decide(facts, value, nodes)
 
     def _guard(
         self, facts: Facts, loop: Loop, tops: list[str], sums: list[str]
@@ -341,20 +350,6 @@ def _infinite(facts: Facts) -> list[Node]:
     return [n for n in asked if any(facts.graph.rests_on(v, n) for v in tests)]
 
 
-def _asks_itself(facts: Facts, node: Node) -> bool:
-    """Minus infinity where a value is not equal to itself."""
-    if not any(facts.values.literal(facts.graph.core(v)) == float("-inf") for v in node.op.inputs):
-        return False
-    held = {facts.graph.core(v) for v in node.op.inputs[1:]}
-    tests = facts.graph.upstream(node.op.inputs[0], lambda n: n.op.kind not in _JOINED)
-    return any(
-        n.op.kind == OpKind.NE
-        and len({facts.graph.core(v) for v in n.op.inputs[:2]}) == 1
-        and facts.graph.core(n.op.inputs[0]) in held
-        for n in tests
-    )
-
-
 def _raised(facts: Facts, power: Exponential, node: Node) -> bool:
     return facts.graph.rests_on(power.node.result, node)
 
@@ -369,7 +364,11 @@ def _asks_maximum(facts: Facts, node: Node) -> bool:
     for value, number in (test.op.inputs[:2], test.op.inputs[1::-1]):
         if facts.values.literal(facts.graph.core(number)) == float("-inf"):
             top = facts.graph.producer(facts.graph.core(value))
-            running = top is not None and top.op.kind == OpKind.MAXIMUM and bool(top.loops)
+            running = (
+                top is not None
+                and top.op.kind == OpKind.MAXIMUM
+                and (bool(top.loops) or all(facts.feeding(v) for v in top.op.inputs[:2]))
+            )
             running |= any(
                 c.result == facts.graph.core(value)
                 for loop in facts.loops

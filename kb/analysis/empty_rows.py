@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, Lines, Node
+from kb.analysis.graph import CASTS, COPIES, VIEWS, Lines, Node
 from kb.analysis.lane_products import score_sums
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import AtomKind
 from kb.ops import COMPARISONS, OpKind
 
+_JOINED = VIEWS | {OpKind.BIT_OR, OpKind.OR}
 _ASKING = COPIES | CASTS | COMPARISONS | {OpKind.SELECT, OpKind.IF_EXPRESSION, OpKind.NOT}
 
 
@@ -39,3 +40,20 @@ def nothing_stored(facts: Facts, loop: Loop) -> list[Node | Lines]:
         if met:
             return [*met, guard.head]
     return []
+
+
+def read_as_nothing(facts: Facts, node: Node) -> str:
+    """Which numbers a choice reads as minus infinity: those that are none, as they differ from
+    themselves, or infinite ones; empty when it does neither."""
+    sides = facts.graph.feeds(node.result) if node.op.regions else node.op.inputs[1:]
+    held = {facts.graph.core(v) for v in sides}
+    if not any(facts.values.literal(v) == float("-inf") for v in held):
+        return ""
+    for test in facts.graph.upstream(node.op.inputs[0], lambda n: n.op.kind not in _JOINED):
+        asked = {facts.graph.core(v) for v in test.op.inputs[:2]}
+        if test.op.kind == OpKind.NE and len(asked) == 1 and asked <= held:
+            return "not a number read as -inf"
+        endless = any(facts.values.literal(v) == float("inf") for v in asked)
+        if test.op.kind == OpKind.EQ and endless and asked & held:
+            return "+inf read as -inf"
+    return ""
