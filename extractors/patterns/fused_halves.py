@@ -201,16 +201,16 @@ class FusedHalves(Pattern):
         alone."""
         offsets = [d for d in _differences(first, second) if d != s.ZERO]
         names = facts.graph.function.parameter_names
-        return [
-            n
-            for n in facts.graph.of(OpKind.ADD)
-            if facts.values.expr(n.result).has(AtomKind.LANE)
-            and _reaches(facts, first, n) != _reaches(facts, second, n)
-            and any(
-                facts.graph.core(v) in names or facts.values.expr(v) in offsets
-                for v in n.op.inputs[:2]
-            )
-        ]
+        found = []
+        for node in facts.graph.of(OpKind.ADD):
+            sides = node.op.inputs[:2]
+            lanes = facts.values.expr(node.result).has(AtomKind.LANE)
+            moved = any(facts.values.expr(v) in offsets for v in sides)
+            moved |= lanes and any(facts.graph.core(v) in names for v in sides)
+            based = lanes or first.array in map(facts.graph.core, sides)
+            if moved and based and _reaches(facts, first, node) != _reaches(facts, second, node):
+                found.append(node)
+        return found
 
     def _apart(self, facts: Facts, first: Access, second: Access) -> bool:
         """True when the indices differ on one axis, by one parameter that is no stride and no

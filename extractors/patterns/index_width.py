@@ -111,7 +111,8 @@ class IndexWidth(Pattern):
             pointers = [a for a in facts.accesses if a.mode is Mode.POINTER]
             ids = [n for n in facts.graph.of(OpKind.BLOCK_ID) if self._placed(facts, n)]
             if pointers and ids:
-                yield self.decide(facts, "int32", ids)
+                scaled = [n for products in factors.values() for n in products]
+                yield self.decide(facts, "int32", [*ids, *scaled])
 
     def _of_threads(self, facts: Facts) -> Iterable[Decision]:
         """Of a thread, the additions that move a pointer, by the type that their offset was
@@ -159,7 +160,7 @@ class IndexWidth(Pattern):
     def _factors(self, facts: Facts) -> dict[str, list[Node]]:
         """The products in addresses, by the number that positions are multiplied with: where an
         offset of 32 bits would overflow first."""
-        names = {p.name for p in facts.kernel.entry.parameters} - facts.constexprs
+        names = {p.name for p in facts.kernel.entry.parameters}
         found: dict[str, list[Node]] = {}
         seen: set[Node] = set()
         pointers = dict.fromkeys(a.node.op.operand("pointer") for a in facts.accesses)
