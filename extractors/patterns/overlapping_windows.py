@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.taps import shifted, stepped
+from kb.analysis.taps import moved_on, shifted, stepped
 from kb.analysis.windows import slid
 from kb.evidence import Decision
 
@@ -119,6 +119,23 @@ _PARTS_THREADS = """__global__ void parts(const float* x, const int* starts, flo
 }
 """
 
+_STATE = (
+    POINTER
+    + """
+@triton.jit
+def update(x, state, w, out, D: tl.constexpr, W: tl.constexpr):
+    d = tl.program_id(0) * D + tl.arange(0, D)
+    k = tl.arange(0, W)
+    v = tl.load(x + d)
+    at = state + d[:, None] * W + k[None, :]
+    s = tl.load(at + 1, mask=k[None, :] + 1 < W, other=0.0)
+    s = tl.where(k[None, :] == W - 1, v[:, None], s)
+    tl.store(out + d, tl.sum(s * tl.load(w + d[:, None] * W + k[None, :]), axis=1))
+    tl.store(at, s, mask=k[None, :] < W)
+"""
+)
+_MOVED = "window moved on by a place where it lies"
+
 
 _SLID = (
     POINTER
@@ -175,6 +192,7 @@ class OverlappingWindows(Pattern):
         Case(_TAPS, "k shifted loads"),
         Case(_TAPS_TILE, "k shifted loads"),
         Case(_TAPS_THREADS, "k shifted loads"),
+        Case(_STATE, _MOVED),
         Case(_POOL, "one shifted load per tap"),
         Case(_ROWS, "one shifted load per tap"),
         Case(_POOL_TILE, "one shifted load per tap"),
@@ -198,6 +216,9 @@ class OverlappingWindows(Pattern):
             why="every element stays where it is",
             value="register shift",
         ),
+        NearMiss(vary(_STATE, ("at + 1,", "at,")), why="the window stays where it is"),
+        NearMiss(vary(_STATE, ("store(at, s,", "store(at, s + 1.0,")), why="computed anew"),
+        NearMiss(vary(_STATE, ("store(at, s", "store(w + d[:, None] * W, s")), why="another array"),
         NearMiss(_PARTS_THREADS, why="neighbours say where a part begins and where it ends"),
         NearMiss(
             vary(
@@ -274,3 +295,5 @@ class OverlappingWindows(Pattern):
             yield self.decide(facts, "one shifted load per tap", taps)
         if moved := slid(facts):
             yield self.decide(facts, "register shift", moved)
+        if moved := moved_on(facts):
+            yield self.decide(facts, _MOVED, moved)

@@ -7,7 +7,7 @@ from math import prod
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind
@@ -159,3 +159,33 @@ def _checks(facts: Facts, access: Access) -> set[tuple[str, ...]]:
     return {
         (c.kind, *(str(side) for side in sides(facts, c))) for c in comparisons(facts, access.mask)
     }
+
+
+def moved_on(facts: Facts) -> list[Access]:
+    """Loads and stores of one array where every stored element comes from the place before or
+    behind it: a window that loses its oldest element and takes a new one in."""
+    if facts.contractions or facts.of_threads:
+        return []
+    found: list[Access] = []
+    for store in facts.stores:
+        for load in facts.loads if store.value is not None and not store.is_atomic else ():
+            if load.array != store.array or load.node.loops or load.node.index > store.node.index:
+                continue
+            apart = _apart(load, store)
+            if apart in (1, -1) and load.node in facts.graph.upstream(store.value, _computes):
+                found += [load, store]
+    return list(dict.fromkeys(found))
+
+
+def _computes(node: Node) -> bool:
+    """True for all but what hands elements on as they are, or chooses among them."""
+    return node.op.kind not in VIEWS | CASTS | {OpKind.SELECT, OpKind.IF, OpKind.IF_EXPRESSION}
+
+
+def _apart(load: Access, store: Access) -> int | None:
+    """How many places along its last axis an access lies behind another of the same array, of whose
+    places it differs in nothing else."""
+    if len(load.index) != len(store.index) or load.index[:-1] != store.index[:-1]:
+        return None
+    behind = s.sub(load.index[-1], store.index[-1]).constant if load.index else None
+    return behind if isinstance(behind, int) else None
