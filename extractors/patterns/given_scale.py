@@ -81,7 +81,11 @@ _RANGE = vary(
     ("v.to(tl.float8e4nv)", "tl.clamp(v, low, high).to(tl.float8e4nv)"),
 )
 _SATURATED = vary(_GIVEN_POINTER, ("    v = tl.minimum(tl.maximum(v, -448.0), 448.0)\n", ""))
-
+_EITHER = vary(
+    _SATURATED,
+    ("v.to(tl.float8e4nv)", "v.to(tl.float8e4b8 if OLD else tl.float8e4nv)"),
+    ("T: tl.constexpr", "T: tl.constexpr, OLD: tl.constexpr"),
+)
 _ZEROED = """__global__ void quantise(const float* x, const float* scale, unsigned short* out, int n, float zero, float most) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= n) return;
@@ -120,12 +124,14 @@ class GivenScale(Pattern):
         Case(_BY_TYPE, "given scale, clamped to the range of the type"),
         Case(_RANGE, "given scale, clamped to the range of the type"),
         Case(_SATURATED, "given scale before a cast to few bits"),
+        Case(_EITHER, "given scale before a cast to few bits"),
         Case(_OPEN_THREADS, _TO_OPEN),
         Case(_GIVEN_POINTER, "given scale, clamped to the range of the type"),
         Case(_LARGEST, "given scale, clamped to the range of the type"),
     )
     near_misses = (
         NearMiss(_BYTES_THREADS.replace("x[at] / by", "x[at]"), why="nothing scales"),
+        NearMiss(vary(_EITHER, ("float8e4b8 if", "float32 if")), why="whole floats by a flag"),
         NearMiss(_OPEN_THREADS.replace("Q", "T"), why="the type of what is scaled"),
         NearMiss(_OPEN_THREADS.replace(" * by", " + by"), why="shifted, not scaled"),
         NearMiss(
@@ -167,12 +173,19 @@ class GivenScale(Pattern):
             node
             for narrow, scaled in narrowed(facts)
             if _by_given(facts, scaled)
-            for node in (scaled, narrow)
+            for node in (*_inverses(facts, scaled), scaled, narrow)
         ]
         if cast:
             yield self.decide(facts, "given scale before a cast to few bits", cast)
         elif open_ := _to_open_type(facts):
             yield self.decide(facts, _TO_OPEN, open_)
+
+
+def _inverses(facts: Facts, scaled: Node) -> list[Node]:
+    """Where the factor of a product is one over a number."""
+    made = [facts.graph.producer(facts.graph.plain(v)) for v in scaled.op.inputs[:2]]
+    whole = [n for n in made if n is not None and n.kind == OpKind.DIV]
+    return [n for n in whole if facts.number(n.op.inputs[0]) == 1]
 
 
 def _to_open_type(facts: Facts) -> list[Node]:

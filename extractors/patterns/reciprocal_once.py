@@ -115,6 +115,9 @@ class ReciprocalOnce(Pattern):
             value="one reciprocal per row",
         ),
         NearMiss(vary(KEPT, ("/ (1 - p)", "/ 2")), why="a number that is known"),
+        NearMiss(
+            vary(KEPT, ("/ (1 - p)", "* tl.rsqrt(2.0)")), why="the root of a number that is known"
+        ),
         NearMiss(vary(MEAN, ("tl.sum(", "tl.max(")), why="no sum is divided"),
         NearMiss(
             LAYER_NORM_POINTER,
@@ -171,7 +174,11 @@ class ReciprocalOnce(Pattern):
         for node in facts.graph.of(OpKind.DIV, OpKind.RSQRT):
             if node.op.kind == OpKind.DIV and self._elementwise(facts, node):
                 each.append(node)
-            elif node.op.kind == OpKind.RSQRT or self._one(facts, node):
+            elif (
+                facts.number(node.op.inputs[0]) is None
+                if node.op.kind == OpKind.RSQRT
+                else self._one(facts, node)
+            ):
                 products = self._products(facts, node)
                 once += [node, *products] if products else []
             elif self._of_two_sums(facts, node):

@@ -17,7 +17,8 @@ def narrowed(facts: Facts) -> list[tuple[Node, Node]]:
     """Casts of a scaled value to few bits, each with the product or quotient that scales it."""
     found = []
     for cast in facts.graph.of(OpKind.CAST):
-        few = facts.types.dtype(cast.result) in FEW_BITS or _of_bytes(cast)
+        types = {*facts.types.dtype(cast.result).split("|")}
+        few = types <= FEW_BITS or _of_bytes(cast)
         if few and facts.stored_in(cast.result):
             made = _below(facts, cast.op.inputs[0])
             if made is not None and made.kind in _SCALES:
