@@ -130,13 +130,14 @@ def closed_form(material: Material) -> Iterator[Decision]:
                 numbers |= {*material.made(launch, name)}
             fixed = fixed and _as_it_is(value)
     launched = {line for launch in material.launches for line in _launching(material, launch)}
+    marks = set() if ruled or not launched else {lines_of(one) for one in _marks(material)}
     own = bool(launched) and not first_picks(material)
     if found or (own and (ruled or (fixed and material.launched_here_only()))):
         yield Decision(
             axis="autotuning",
             value="closed-form rule" if ruled else "fixed",
             pattern=f"launch-values-{'by-a-closed-form-rule' if ruled else 'written-by-hand'}",
-            lines=tuple(sorted(found | numbers | launched)),
+            lines=tuple(sorted(found | numbers | launched | marks)),
             kind=AxisKind.HOST,
         )
 
@@ -189,11 +190,15 @@ def default_warps(material: Material) -> Iterator[Decision]:
         )
 
 
+def _marks(material: Material) -> list[ast.expr]:
+    """Decorators of the kernel: where a search would be attached."""
+    kernel = function_at(material.tree, material.signature.name, material.signature.lines)
+    return kernel.decorator_list if kernel is not None else []
+
+
 def _asks_rules(material: Material) -> bool:
     """Whether the kernel is given rules for its values, known or not."""
-    kernel = function_at(material.tree, material.signature.name, material.signature.lines)
-    marks = kernel.decorator_list if kernel is not None else []
-    called = (one.func for one in marks if isinstance(one, ast.Call))
+    called = (one.func for one in _marks(material) if isinstance(one, ast.Call))
     return any(isinstance(one, ast.Attribute) and one.attr == "heuristics" for one in called)
 
 
