@@ -205,7 +205,9 @@ def _asks_rules(material: Material) -> bool:
 def _launching(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
     """The call that launches, and the calls that hand the kernel to a function that does."""
     yield launch.lines
-    for site in launch.sites if material.origins is not None else ():
+    if material.origins is None:
+        return
+    for site in launch.sites:
         calls = material.origins.calls_in(site)
         given = (arg for call in calls for arg in call.args if isinstance(arg, ast.Name))
         if any(arg.id == material.signature.name for arg in given):

@@ -245,7 +245,7 @@ class Fp32Accumulation(Pattern):
             for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
                 begun = _filled(facts, state.init)
                 if state.role is Role.RUNNING_MAXIMUM:
-                    yield from ((facts.types.dtype(n.result), [n]) for n in begun[:1])
+                    yield from (("f32", [n]) for n in begun[:1] if facts.types.wide(n.result))
                     continue
                 steps = updates(facts.graph, state.argument, state.next)
                 added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)][:1]

@@ -221,8 +221,8 @@ class MaskedIterationSplit(Pattern):
                 yield self.decide(facts, _EVERY, always)
             return
         if (plain := plain or self._unmasked(facts, masked(facts, inside))) is not None:
-            where = (node for m in inside for node in (m.node.loop, m.node, m.combined))
-            yield self.decide(facts, "two explicit loops", (plain.head, *where))
+            parts = (node for m in inside for node in (m.node.loop, m.node, m.combined))
+            yield self.decide(facts, "two explicit loops", (plain.head, *parts))
             return
         told: dict[str, list[Where]] = {}
         for mask in inside:
