@@ -24,6 +24,7 @@ def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     place. With the functions that those call for configurations."""
     called = tuple(map(lines_of, _makers(material, _roots(material, material.origins, search))))
     given = _given(material.origins, search, "configs", search.place)
+    given = _table(material.origins, search) if given is None else given
     made = material.origins.of(given) if material.origins is not None else ()
     if search.generator is not None:
         called = tuple(line for line in called if line != search.generator[1])
@@ -131,6 +132,14 @@ def _given(
     by_name = next((word.value for word in call.keywords if word.arg == name), None)
     in_place = call.args[place] if 0 <= place < len(call.args) else None
     return by_name if by_name is not None else in_place
+
+
+def _table(origins: Origins | None, search: SearchRecord) -> ast.Name | None:
+    """The variable whose configurations an exhaustive search goes through."""
+    call = origins.call_at(search.lines) if origins is not None else None
+    first = call.args[0] if call is not None and call.args else None
+    exhaustive = search.kind == "exhaustive_search"
+    return first if exhaustive and isinstance(first, ast.Name) else None
 
 
 def _roots(material: Material, origins: Origins | None, search: SearchRecord) -> list[ast.AST]:
