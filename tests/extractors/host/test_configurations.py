@@ -117,3 +117,49 @@ def test_lines_of_another_file_are_not_told(read: Read) -> None:
     facts = read(text, pkg__spaces=other)
     rows = [row for row in facts.decisions if row.axis in ("num_warps", "autotuning")]
     assert {line for row in rows for line in row.lines} == {(10, 10)}
+
+
+WARPS = "WARPS = [4, 8]"
+IN_PLACE = "[triton.Config({'B': b}, num_warps=w) for b in (64, 128) for w in WARPS]"
+
+
+def test_configurations_in_place_are_shown_beside_the_lists_they_are_made_of(read: Read) -> None:
+    found = lines(read, WARPS, IN_PLACE, "tile_selection")
+    assert {(9, 9), (10, 10)} <= found
+
+
+EXHAUSTIVE = """import cuda.tile as ct
+from cuda.tile.tune import exhaustive_search
+from types import SimpleNamespace
+SPACE = [SimpleNamespace(occ=o) for o in (1, 2)]
+@ct.kernel
+def k(x, T: ct.Constant[int]):
+    ct.store(x, index=(0,), tile=ct.zeros((T,), dtype=ct.float32))
+def run(x, stream):
+    found = exhaustive_search(
+        SPACE, stream, lambda c: (1,), k, lambda c: (x, 64), lambda c: {"occupancy": c.occ}
+    )
+    ct.launch(stream, (1,), k.replace_hints(occupancy=found.best.config.occ), (x, 64))
+"""
+
+
+def test_a_search_is_shown_with_the_table_it_goes_through(read: Read) -> None:
+    rows = [row for row in read(EXHAUSTIVE).decisions if row.axis == "autotuning"]
+    assert (4, 4) in rows[0].lines
+
+
+WRAPPED = """import triton
+import triton.language as tl
+@triton.jit
+def k(X, n, B: tl.constexpr):
+    tl.store(X + tl.arange(0, B), n)
+def start(kernel, x):
+    kernel[(1,)](x, x.shape[0], B=64)
+def run(x):
+    start(k, x)
+"""
+
+
+def test_a_launch_through_a_function_shows_who_hands_the_kernel_over(read: Read) -> None:
+    rows = [row for row in read(WRAPPED).decisions if row.axis == "autotuning"]
+    assert {(7, 7), (9, 9)} <= set(rows[0].lines)
