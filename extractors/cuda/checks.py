@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
+from extractors.cuda.matched import matched, matches
 from extractors.cuda.render import shown
 from kb.dialects.cuda import ERROR_CODES
 from kb.space import Constraint, Origin
@@ -30,10 +31,6 @@ _CHECKS = {"TORCH_CHECK": "", "STD_TORCH_CHECK": "", "TORCH_INTERNAL_ASSERT": ""
 """Calls that stop when a condition is false, with how they compare two arguments. Source: PyTorch,
 c10/util/Exception.h; Apache TVM FFI, tvm/ffi/error.h; SGLang, sgl_kernel/utils.h; FlashInfer,
 flashinfer/exception.h; TensorRT-LLM, tensorrt_llm/common/assert.h; assert.h."""
-
-MATCHERS = {"TensorMatcher": "verify"}
-"""Structs of what a tensor must be like, with the method that stops where one is not. Source:
-SGLang, sgl_kernel/tensor.h."""
 
 _DISPATCHES = {
     "AT_DISPATCH_FLOATING_TYPES": (("kFloat", "kDouble"), 0),
@@ -84,9 +81,8 @@ def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
             operator = _CHECKS[text]
             condition = n.Binary(node.at, operator, first, rest[0]) if operator and rest else first
             yield from _parts(condition, node.at)
-        case n.Call(function=n.Field(name=name)) if name in MATCHERS.values():
-            if MATCHERS.get(shown(linked(node)[-1]).rpartition("::")[2]) == name:
-                yield Check(node, node.at)
+        case n.Call(function=n.Field()) if matches(node):
+            yield Check(node, node.at)
         case n.If():
             yield from _passed(node)
         case n.Switch(value=value, cases=cases):
@@ -105,16 +101,6 @@ def dispatched(node: n.Call) -> Iterator[Check]:
         asked = node.arguments[more]
         of = [*node.arguments[:more], *(n.Name(node.at, f"at::{one}") for one in types)]
         yield Check(_one_of([n.Binary(node.at, "==", asked, one) for one in of]), node.at)
-
-
-def linked(node: n.Expr) -> list[n.Expr]:
-    """What is called in a chain of methods, the last one first, the function that begins it at the
-    end."""
-    found: list[n.Expr] = []
-    while isinstance(node, n.Call):
-        found.append(node.function)
-        node = node.function.operand if isinstance(node.function, n.Field) else node.function
-    return found or [node]
 
 
 def _passed(node: n.If) -> Iterator[Check]:
@@ -181,7 +167,8 @@ def stated(checks: Iterable[Check], words: Mapping[str, str]) -> Iterator[Constr
     """Checks in the words of a kernel: `words` are its parameters by what the host calls them, and
     names of the host that a launch is made of by themselves."""
     for check in checks:
-        text = shown(check.condition)
+        tensors = matches(check.condition)
+        text = matched(check.condition) if tensors else shown(check.condition)
         for step in check.handed:
             renamed = in_words(text, dict(step), whole=True) if text else None
             text = renamed if renamed is not None else ""

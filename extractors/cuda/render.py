@@ -13,6 +13,8 @@ _LEVELS = {"||": 1, "&&": 2, **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="),
 _EXTENTS = {"size": "shape", "stride": "stride", "sizes": "shape", "strides": "stride"}
 _FACTS = {"numel": "numel", "scalar_type": "dtype", "dtype": "dtype", "dim": "ndim",
           "ndimension": "ndim", "sizes": "shape"}  # fmt: skip
+_HELD = frozenset({"unwrap"})
+"""Methods that give the number that a symbol was found to be. Source: SGLang, sgl_kernel/tensor.h."""
 _WORDS = {"&&": "and", "||": "or", "/": "//"}
 
 
@@ -68,6 +70,8 @@ def _of_tensor(tensor: str, name: str, arguments: tuple[object, ...], depth: int
         return f"{tensor}.{_EXTENTS[name]}[{shown(arguments[0], depth + 1)}]"
     if name in ("is_contiguous", "IsContiguous") and not arguments:
         return f"{tensor}.stride[-1] == 1"
+    if name in _HELD and not arguments:
+        return tensor
     return f"{tensor}.{_FACTS[name]}" if name in _FACTS and not arguments else ""
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.checks import MATCHERS, Check, linked
+from extractors.cuda.checks import Check
 from extractors.cuda.launch_site import POINTERS, LaunchSite
+from extractors.cuda.matched import MATCHERS, linked
 from extractors.cuda.render import shown
 from kb.evidence import AxisKind, Decision, Lines
 from kb.ir import Kernel, ParameterKind

@@ -13,6 +13,7 @@ from math import prod
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Graph, Lines, Node
+from kb.analysis.record_fields import field_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ir import ParameterKind, TileType
@@ -46,15 +47,32 @@ class Vector:
 
 
 def vectors(facts: Facts) -> Iterator[Vector]:
-    """Pointers of one thread that are read or written in vectors."""
+    """Pointers of one thread to elements of a known type that are read or written in vectors."""
+    return (one for one in _vectors(facts) if one.elements > 1)
+
+
+def _vectors(facts: Facts) -> Iterator[Vector]:
+    """Pointers of one thread that are read or written in vectors, of 0 elements where the type
+    that the pointer had before is not known."""
     if not facts.of_threads:
         return
     graph = facts.threads
+    asked = _asked(graph)
     for cast in graph.of(OpKind.POINTER_CAST):
-        elements, size = _elements(graph.producer(cast.op.inputs[0]), cast)
-        accesses = tuple(_accesses(facts, cast)) if elements > 1 else ()
-        if accesses:
+        elements, size = _elements(graph, cast)
+        accesses = tuple(_accesses(facts, cast)) if size else ()
+        if accesses and _base(graph, {}, cast.op.inputs[0]) not in asked:
             yield Vector(cast, elements, size, accesses)
+
+
+def _asked(graph: Graph) -> set[str]:
+    """What pointers begin at whose address the kernel divides, to tell whether it is a multiple."""
+    found: set[str] = set()
+    for node in graph.of(OpKind.MOD, OpKind.BIT_AND):
+        number = graph.producer(node.op.inputs[0])
+        if number is not None and number.op.kind == OpKind.BITCAST:
+            found.add(_base(graph, {}, number.op.inputs[0]))
+    return found - {""}
 
 
 def whole_vectors(facts: Facts) -> Iterator[WholeVectors]:
@@ -170,21 +188,45 @@ def _multiple(value: Expr, elements: int) -> bool:
 def aligned_arrays(facts: Facts) -> dict[str, tuple[str, Lines]]:
     """Arrays that are read or written in vectors, with the bytes of the largest and its lines; in
     the words of the kernel where vectors hold as many elements as it says."""
-    arrays = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY}
     found: dict[str, tuple[int, Lines]] = {}
-    several, whole = list(vectors(facts)), list(_moved_whole(facts))
-    loops = facts.thread_loops if several or whole else ()
+    several, whole = list(_vectors(facts)), list(_moved_whole(facts))
+    named = list(_instructed(facts))
+    loops = facts.thread_loops if several or whole or named else ()
     begun = {c.argument: c.init for loop in loops for c in loop.carried}
-    for vector in several:
-        name = _base(facts.threads, begun, vector.cast.op.inputs[0])
-        if name in arrays and vector.size > found.get(name, (0,))[0]:
-            found[name] = vector.size, vector.accesses[0].lines
+    sized = [(one.accesses[0], one.cast.op.inputs[0], one.size) for one in several]
+    for node, pointer, size in (*sized, *named):
+        name = _array(facts, _base(facts.threads, begun, pointer))
+        if name and size > found.get(name, (0,))[0]:
+            found[name] = size, node.lines
     told = {name: (str(size), lines) for name, (size, lines) in found.items()}
-    for node, pointer, size in whole:
-        name = _base(facts.threads, begun, pointer)
-        if name in arrays:
-            told.setdefault(name, (size, node.lines))
+    for node, pointer, text in whole:
+        name = _array(facts, _base(facts.threads, begun, pointer))
+        if name:
+            told.setdefault(name, (text, node.lines))
     return told
+
+
+def _array(facts: Facts, base: str) -> str:
+    """The parameter, or the field of one, that a pointer begins at; empty for others."""
+    given = {p.name: p for p in facts.kernel.entry.parameters}
+    if base in given:
+        return base if given[base].kind is ParameterKind.ARRAY else ""
+    return field_of(facts.threads, base) or ""
+
+
+def _instructed(facts: Facts) -> Iterator[tuple[Node, str, int]]:
+    """Loads and stores of global memory by instructions that say that they move a vector: with the
+    pointer, and the bytes."""
+    for node in facts.threads.of(OpKind.LOAD, OpKind.STORE) if facts.of_threads else ():
+        said = _VECTOR.search(str(node.op.attribute("opcode") or ""))
+        if said is not None:
+            pointer = node.op.operand("pointer") or node.op.inputs[0]
+            yield node, pointer, int(said[1]) * int(said[2]) // 8
+
+
+_VECTOR = re.compile(r"^(?:ld|st)\.(?!shared|local|param).*\.v([248])\.[a-z]+(\d+)$")
+"""Instructions that move a vector. Source: PTX ISA, ld and st: an address is a multiple of the
+size of what is moved there."""
 
 
 def _moved_whole(facts: Facts) -> Iterator[tuple[Node, str, str]]:
@@ -221,26 +263,40 @@ def _base(graph: Graph, begun: dict[str, str], pointer: str) -> str:
     return ""
 
 
-def _elements(below: Node | None, cast: Node) -> tuple[int, int]:
-    """How many elements a vector holds of the type that the pointer had before, and its bytes; 0
-    when unknown."""
-    rows = [node.op.results[0].type for node in (below, cast) if node is not None]
-    if len(rows) != 2 or not all(isinstance(row, TileType) for row in rows):
+def _elements(graph: Graph, cast: Node) -> tuple[int, int]:
+    """How many elements a vector holds of the type that the pointer had before, 0 where that is
+    not known, and the bytes of the vector, 0 for what is none."""
+    after = cast.op.results[0].type
+    known = isinstance(after, TileType) and after.shape and all(e.isdigit() for e in after.shape)
+    if not isinstance(after, TileType) or not known:
         return 0, 0
-    before, after = rows
-    if before is None or after is None or before.shape:
+    count, bits = prod(map(int, after.shape)), _bits(after.dtype)
+    before = _pointed(graph, cast.op.inputs[0])
+    if before is None:
         return 0, 0
-    known = after.shape and all(extent.isdigit() for extent in after.shape)
-    count = prod(map(int, after.shape)) if known else 0
-    bits = [_bits(row.dtype) for row in (before, after)]
-    if before.dtype == after.dtype:
-        return count, count * bits[1] // 8
-    whole = all(bits) and count * bits[1] % bits[0] == 0
-    return (count * bits[1] // bits[0], count * bits[1] // 8) if whole else (0, 0)
+    if before == after.dtype:
+        return count, count * bits // 8
+    own = _bits(before)
+    return (count * bits // own if own and count * bits % own == 0 else 0), count * bits // 8
+
+
+def _pointed(graph: Graph, pointer: str) -> str | None:
+    """The type of the elements that a pointer goes to, empty where it is not known; None where it
+    goes to vectors."""
+    below = graph.producer(pointer)
+    if below is None:
+        given = {p.name: p for p in graph.function.parameters}.get(pointer)
+        words = given.annotation.split() if given is not None else []
+        return words[0] if words and "x" not in words[0] else None
+    before = below.op.results[0].type if below.op.results else None
+    if isinstance(before, TileType) and before.shape:
+        return None
+    return before.dtype if isinstance(before, TileType) else ""
 
 
 def _bits(dtype: str) -> int:
-    return int(8 * DTYPE_BYTES.get(dtype, 0))
+    signed = f"i{dtype[1:]}" if dtype.startswith("u") else dtype
+    return int(8 * DTYPE_BYTES.get(signed, 0))
 
 
 def _accesses(facts: Facts, cast: Node) -> Iterator[Node]:

@@ -221,3 +221,33 @@ def test_values_that_every_launch_has_a_branch_for() -> None:
 
 def test_no_values_where_a_launch_has_no_branch() -> None:
     assert stated(facts(WIDTHS.replace("OTHER", "k<4><<<rows, 128>>>(x, wide, rows);"))) == []
+
+
+MATCHED = """
+void run(tvm::ffi::TensorView x, int n) {
+  auto rows = SymbolicSize{"rows"};
+  TensorMatcher({rows, 128})MORE.verify(x);
+  k<4><<<rows.unwrap(), 128>>>(static_cast<float*>(x.data_ptr()), n, rows.unwrap());
+}
+"""
+
+
+@pytest.mark.parametrize(("more", "expected"), [
+    pytest.param(".with_dtype<fp32_t>().with_device<kDLCUDA>()",
+                 "x.shape[0] == rows and x.shape[1] == 128 and x.dtype == torch.float32 "
+                 "and x.stride[-1] == 1", id="extents, type and no gaps"),
+    pytest.param(".with_strides({stride, 1})",
+                 "x.shape[0] == rows and x.shape[1] == 128 and x.stride[-1] == 1", id="row stride"),
+    pytest.param(".with_strides({1, stride})", "x.shape[0] == rows and x.shape[1] == 128",
+                 id="elements apart"),
+    pytest.param(".with_dtype<fp16_t, bf16_t>(type)",
+                 "x.shape[0] == rows and x.shape[1] == 128 and (x.dtype == torch.float16 or "
+                 "x.dtype == torch.bfloat16) and x.stride[-1] == 1", id="one of two types"),
+])  # fmt: skip
+def test_what_a_tensor_must_be_like(more: str, expected: str) -> None:
+    found = stated(facts(MATCHED.replace("MORE", more)))
+    assert [one.replace("_2", "") for one in found] == [expected]
+
+
+def test_another_struct_that_verifies() -> None:
+    assert stated(facts(MATCHED.replace("MORE", "").replace("TensorMatcher", "Other"))) == []

@@ -123,3 +123,53 @@ def test_vectors_of_as_many_elements_as_the_kernel_says() -> None:
     (kernel,) = read_cuda(NAMED, "k.cu").kernels
     found = {name: size for name, (size, _) in aligned_arrays(Facts(kernel)).items()}
     assert found == {"x": "W * bytes_of(T)", "y": "W * bytes_of(T)"}
+
+FIELD = """
+struct Given { const __half* x; __half* out; };
+__global__ void k(const Given given) {
+  uint4 v = reinterpret_cast<const uint4*>(given.x)[threadIdx.x];
+  reinterpret_cast<uint4*>(given.out)[threadIdx.x] = v;
+}
+"""
+OPEN = """
+template <typename T>
+__global__ void k(const T* x, T* out) {
+  reinterpret_cast<uint4*>(out)[threadIdx.x] = reinterpret_cast<const uint4*>(x)[threadIdx.x];
+}
+"""
+ASSEMBLY = """
+__global__ void k(const float* x, float* out) {
+  float a, b, c, d;
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "l"(x + threadIdx.x * 4));
+  out[threadIdx.x] = a + b + c + d;
+}
+"""
+ASKED = """
+__global__ void k(const __half* x, uint4* out, int n) {
+  const __half* row = x + blockIdx.x * n;
+  if (reinterpret_cast<uintptr_t>(row) % 16 == 0) {
+    out[threadIdx.x] = reinterpret_cast<const uint4*>(row)[threadIdx.x];
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(FIELD, {"given.x": "16", "given.out": "16"}, id="fields of a record"),
+        pytest.param(OPEN, {"x": "16", "out": "16"}, id="elements of any type"),
+        pytest.param(ASSEMBLY, {"x": "16"}, id="an instruction that moves four"),
+        pytest.param(ASSEMBLY.replace(".v4", ""), {}, id="an instruction that moves one"),
+        pytest.param(ASKED, {}, id="the kernel asks for the address"),
+    ],
+)
+def test_arrays_that_vectors_are_moved_of(text: str, expected: dict[str, str]) -> None:
+    (kernel,) = read_cuda(text, "k.cu").kernels
+    assert {name: size for name, (size, _) in aligned_arrays(Facts(kernel)).items()} == expected
+
+
+def test_sizes_of_rows_that_the_kernel_asks_for_itself() -> None:
+    (kernel,) = read_cuda(ASKED, "k.cu").kernels
+    assert not list(whole_vectors(Facts(kernel)))
