@@ -44,6 +44,11 @@ CONSTRAINTS = {
         r"|\.address %"
     ),
     "first contents": re.compile(r"zero-initiali[sz]ed|zeroed before|\.initial == 0"),
+    "all resident": re.compile(
+        r"\bresident(?:_blocks| (?:at once|together|capacity))|\bco-resident"
+    ),
+    "Hopper": re.compile(r"\b[Ss][Mm]_?90\b|capability >= 9\.0|capability\[1\] >= 90$"),
+    "Blackwell": re.compile(r"\b[Ss][Mm]_?100\b|capability >= 10\.0|capability\[1\] >= 100$"),
 }
 """Kinds of constraint that name no parameter: one kernel has one of a kind."""
 
@@ -123,6 +128,21 @@ DEFECTS = {
     ),
     "too many threads": re.compile(
         r"more than 1024 threads|above 1024/?\w* makes the launch fail|fails to launch"
+    ),
+    "one warp": re.compile(
+        r"\bone[- ]warp (?:blocks|CTAs)|\b(?:blocks|CTAs) of one warp|\bone warp per CTA"
+    ),
+    "unrolled": re.compile(r"[Pp]ragma (?:to )?unroll|\bunroll pragma"),
+    "late trigger": re.compile(
+        r"(?:trigger|dependents)\b.*\bafter the last store|\btriggered only after the stores"
+    ),
+    "local memory": re.compile(r"\blocal memory\b|\bregister arrays? indexed"),
+    "same place": re.compile(
+        r"\b(?:every|all)\b.*\b(?:thread|lane|row)s?\b.*\b(?:stores?|writes?)\b.*\bsame\b"
+    ),
+    "no promise": re.compile(r"\b(?:no|nor|neither|without)\b[\w ]{0,24}`?(?:const )?__restrict__"),
+    "no time-out": re.compile(
+        r"\btime-?out\b|\bspins? (?:forever|without)|\bunbounded spin|\bpolling has no bound"
     ),
     "launch bounds": re.compile(r"(?:without|no) (?:`?_*)launch[ _]bounds"),
     "never compiled": re.compile(r"(?:branch|path) is never (?:taken|compiled|launched)"),

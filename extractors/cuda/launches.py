@@ -27,6 +27,7 @@ from extractors.cuda.contracts import (
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.hollow import hollow, newer
+from extractors.cuda.instruction_sets import needs
 from extractors.cuda.large_block import large_blocks
 from extractors.cuda.launch_errors import LaunchErrors
 from extractors.cuda.launch_extents import extents
@@ -118,6 +119,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *(c for one in mine for c in divisors(one.names)),
             *extents(kernel, launches, empty),
             *newer(hollows := hollow(definition, texts.rows())),
+            *needs(kernel, found.targets),
         ]
         kept += [*_stated(mine, definition), *values_taken(mine, definition)]
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,

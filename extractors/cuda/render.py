@@ -14,7 +14,8 @@ _EXTENTS = {"size": "shape", "stride": "stride", "sizes": "shape", "strides": "s
 _FACTS = {"numel": "numel", "scalar_type": "dtype", "dtype": "dtype", "dim": "ndim",
           "ndimension": "ndim", "sizes": "shape"}  # fmt: skip
 _HELD = frozenset({"unwrap"})
-"""Methods that give the number that a symbol was found to be. Source: SGLang, sgl_kernel/tensor.h."""
+"""Methods that give the number that a symbol was found to be. Source: SGLang,
+sgl_kernel/tensor.h."""
 _WORDS = {"&&": "and", "||": "or", "/": "//"}
 
 

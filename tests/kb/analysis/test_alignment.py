@@ -124,6 +124,7 @@ def test_vectors_of_as_many_elements_as_the_kernel_says() -> None:
     found = {name: size for name, (size, _) in aligned_arrays(Facts(kernel)).items()}
     assert found == {"x": "W * bytes_of(T)", "y": "W * bytes_of(T)"}
 
+
 FIELD = """
 struct Given { const __half* x; __half* out; };
 __global__ void k(const Given given) {

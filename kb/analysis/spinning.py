@@ -1,0 +1,103 @@
+"""Loops that wait for what another block, or another device, writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.record_fields import field_of
+from kb.ops import ATOMICS, OpKind
+
+_ENDING = (OpKind.BREAK, OpKind.RETURN, OpKind.TRAP, OpKind.OPAQUE, OpKind.CALL, OpKind.INLINE_ASM)
+_READING = (OpKind.LOAD, OpKind.ATOMIC_ADD, OpKind.ATOMIC_OR, OpKind.ATOMIC_XCHG, OpKind.ATOMIC_MAX,
+            OpKind.ATOMIC_CAS)  # fmt: skip
+_MOVED = (OpKind.ADD, OpKind.COPY, OpKind.POINTER_CAST, OpKind.CAST)
+MAX_OPERATIONS = 24
+"""Operations of a loop that does nothing but wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A loop that ends where a word has a value, and the array that the word lies in; empty where
+    that is no parameter."""
+
+    loop: Node
+    array: str
+
+
+def waits(facts: Facts) -> list[Wait]:
+    """Loops that read one word again and again and that nothing but the word ends."""
+    if not facts.of_threads:
+        return []
+    found = []
+    for loop in facts.threads.of(OpKind.WHILE):
+        read = _awaited(facts, loop)
+        if read is not None:
+            found.append(Wait(loop, _array(facts, read)))
+    return found
+
+
+def _awaited(facts: Facts, loop: Node) -> Node | None:
+    """What a loop reads to know whether it ends; None for a loop that does more than wait."""
+    graph = facts.threads
+    inside = graph.within(loop)
+    if len(inside) > MAX_OPERATIONS or any(node.op.kind in _ENDING for node in inside):
+        return None
+    if any(n.op.kind in (OpKind.STORE, OpKind.FOR) for n in inside):
+        return None
+    reads = [n for n in inside if n.op.kind in _READING and n.op.attribute("space") != "shared"]
+    others = [n for n in inside if n.op.kind in ATOMICS and n not in reads]
+    if len(reads) != 1 or others or not _asked(facts, loop, reads[0]):
+        return None
+    carried = {a.name for region in loop.op.regions for a in region.arguments}
+    given = reads[0].op.inputs
+    above = {v for value in given for node in graph.upstream(value) for v in node.op.inputs}
+    return None if carried & {*given, *above} else reads[0]
+
+
+def _asked(facts: Facts, loop: Node, read: Node) -> bool:
+    """Whether the condition of a loop rests on what was read, and on no count of rounds."""
+    graph = facts.threads
+    conditions = [
+        value
+        for region in loop.op.regions
+        for op in region.ops[-1:]
+        for role, value in op.operands
+        if role == "condition"
+    ]
+    if not conditions or not all(graph.rests_on(value, read) for value in conditions):
+        return False
+    tests = [*conditions, *_tested(facts, loop)]
+    counted = {
+        argument.name
+        for region in loop.op.regions
+        for argument in region.arguments
+        if any(graph.rests_on_argument(value, argument.name) for value in tests)
+    }
+    return not any(_other(facts, name, read) for name in counted)
+
+
+def _tested(facts: Facts, loop: Node) -> list[str]:
+    """Conditions of branches in a loop."""
+    branches = (OpKind.IF, OpKind.IF_EXPRESSION)
+    return [n.op.inputs[0] for n in facts.threads.within(loop) if n.op.kind in branches]
+
+
+def _other(facts: Facts, name: str, read: Node) -> bool:
+    """Whether what a loop carries is made of anything but what it reads."""
+    return not any(facts.threads.rests_on(feed, read) for feed in facts.threads.feeds(name))
+
+
+def _array(facts: Facts, read: Node) -> str:
+    """The parameter, or the field of one, that an address begins at; empty for others."""
+    pointer = read.op.operand("pointer") or read.op.inputs[0]
+    names = {p.name for p in facts.kernel.entry.parameters if p.kind.value == "array"}
+    for _ in range(16):
+        if pointer in names:
+            return pointer
+        made = facts.threads.producer(pointer)
+        if made is None or made.op.kind not in _MOVED or not made.op.inputs:
+            return field_of(facts.threads, pointer) or ""
+        pointer = made.op.inputs[0]
+    return ""
