@@ -140,6 +140,9 @@ DEFECTS = {
     "same place": re.compile(
         r"\b(?:every|all)\b.*\b(?:thread|lane|row)s?\b.*\b(?:stores?|writes?)\b.*\bsame\b"
     ),
+    "nothing launched": re.compile(
+        r"\blaunch(?:es)? nothing|\bno kernel is launched|\bnothing is launched|without launching"
+    ),
     "no promise": re.compile(r"\b(?:no|nor|neither|without)\b[\w ]{0,24}`?(?:const )?__restrict__"),
     "no time-out": re.compile(
         r"\btime-?out\b|\bspins? (?:forever|without)|\bunbounded spin|\bpolling has no bound"

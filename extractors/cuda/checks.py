@@ -88,7 +88,7 @@ def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
         case n.Switch(value=value, cases=cases):
             others = [body for label, body in cases if label is None]
             labels = [label for label, _ in cases if label is not None]
-            if any(_refuses(body) for body in others) and 0 < len(labels) <= MAX_LABELS:
+            if any(refuses(body) for body in others) and 0 < len(labels) <= MAX_LABELS:
                 tests = [n.Binary(node.at, "==", value, one) for one in labels]
                 yield Check(_one_of(tests), node.at)
 
@@ -105,7 +105,7 @@ def dispatched(node: n.Call) -> Iterator[Check]:
 
 def _passed(node: n.If) -> Iterator[Check]:
     """A branch one of whose sides refuses."""
-    if _refuses(node.then.body):
+    if refuses(node.then.body):
         yield from _parts(_not(node.condition), node.at)
         return
     tests = [node.condition]
@@ -113,16 +113,16 @@ def _passed(node: n.If) -> Iterator[Check]:
     while len(other) == 1 and isinstance(other[0], n.If) and len(tests) < MAX_LABELS:
         tests.append(other[0].condition)
         other = other[0].other.body
-    if _refuses(other):
+    if refuses(other):
         yield Check(_one_of(tests), node.at)
 
 
-def _refuses(body: Sequence[n.Stmt]) -> bool:
+def refuses(body: Sequence[n.Stmt]) -> bool:
     """Whether statements end without going on: an error is thrown or returned."""
     for one in reversed(body):
         match one:
             case n.Block(body=inner):
-                return _refuses(inner)
+                return refuses(inner)
             case n.Skipped(what=what):
                 return "throw" in what
             case n.Do(value=n.Call(function=n.Name(text=text), arguments=arguments)):

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from kb.evidence import Lines
-from kb.ir import Kernel, Op, kernel_ops
+from kb.ir import Kernel, Op, ParameterKind, Region
+from kb.ops import OpKind
 from kb.space import Constraint, implied
 
 _SINCE = (
@@ -25,12 +26,15 @@ the minor one, the newest first. Source: PTX ISA, target notes of each instructi
 
 def needs(kernel: Kernel, targets: Sequence[Lines]) -> Iterator[Constraint]:
     """The compute capability that instructions of the file ask for which stand in no branch of the
-    preprocessor on the target; `targets` are the lines of such branches."""
+    preprocessor on the target, and under no condition known when the kernel is compiled; `targets`
+    are the lines of such branches."""
     path = kernel.entry.span.path
+    known = {p.name for p in kernel.entry.parameters if p.kind is ParameterKind.CONSTEXPR}
     best, lines = 0, None
-    for op in kernel_ops(kernel):
+    for op in _certain(kernel.entry.body, known):
         at = op.span.lines
-        if op.span.path != path or any(a <= at[0] <= b for a, b in targets):
+        elsewhere = op.span.path != path or op.span.origin is not None
+        if elsewhere or any(a <= at[0] <= b for a, b in targets):
             continue
         since = _since(op)
         if since > best:
@@ -42,6 +46,26 @@ def needs(kernel: Kernel, targets: Sequence[Lines]) -> Iterator[Constraint]:
             "ask for the device before the launch, or give older ones a path of their own",
             lines,
         )
+
+
+def _certain(region: Region, known: set[str]) -> Iterator[Op]:
+    """Operations that no condition on what is known when a kernel is compiled takes out; `known`
+    gains the values that are made of nothing else."""
+    for op in region.ops:
+        made = op.results and op.kind in _PLAIN and all(value in known for value in op.inputs)
+        known.update(row.name for row in op.results if made)
+        if op.kind == OpKind.IF and op.inputs[0] in known:
+            continue
+        yield op
+        for inner in op.regions:
+            yield from _certain(inner, known)
+
+
+_PLAIN = frozenset({
+    OpKind.CONST, OpKind.EQ, OpKind.NE, OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE, OpKind.AND,
+    OpKind.OR, OpKind.NOT, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV, OpKind.MOD,
+    OpKind.CAST, OpKind.DTYPE,
+})  # fmt: skip
 
 
 def _since(op: Op) -> int:

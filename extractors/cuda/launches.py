@@ -32,6 +32,7 @@ from extractors.cuda.large_block import large_blocks
 from extractors.cuda.launch_errors import LaunchErrors
 from extractors.cuda.launch_extents import extents
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
+from extractors.cuda.left_out import left_out
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
@@ -133,7 +134,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             block_sizes=block_sizes(mine, found.library), unasked=errors.unasked(mine),
             unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
-            hollow=hollows,
+            hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *compiled_in(definition, mine), *promises(definition, found.library),

@@ -43,7 +43,8 @@ class BlockSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What host code says about one kernel; `unasked`: launches whose error nothing asks for."""
+    """What host code says about one kernel; `unasked`: launches whose error nothing asks for,
+    `left_out`: conditions of branches that launch, where no branch is for the rest."""
 
     tuning: Tuning = field(default_factory=Tuning)
     launches: tuple[Launch, ...] = ()
@@ -58,6 +59,7 @@ class HostFacts:
     large_blocks: tuple[LargeBlock, ...] = ()
     unread: tuple[Unread, ...] = ()
     hollow: Hollow | None = None
+    left_out: tuple[tuple[Lines, ...], ...] = ()
     material: Material | None = field(default=None, compare=False, repr=False)
 
 

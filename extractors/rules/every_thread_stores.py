@@ -72,6 +72,10 @@ class EveryThreadStores(Rule):
             vary(_ROWS, ("block(32, heads)", "block(1, heads)")), why="there is one thread along x"
         ),
         NearMiss(
+            vary(_ROWS.partition("void run")[0], ("+ threadIdx.y]", "+ threadIdx.x]")),
+            why="how many threads there are along y is not known",
+        ),
+        NearMiss(
             vary(_BLOCK, ("  last[", "  for (int k = threadIdx.x; k < 1; k += 32) last[")),
             why="a loop leaves one of them",
         ),
@@ -114,7 +118,8 @@ def _shared_out(subject: Subject) -> list[int]:
     found = []
     for axis in range(3):
         own = facts.threads.node_set(_along(facts, axis))
-        moved = facts.threads.of(OpKind.LOAD, OpKind.STORE) if own and axis not in alone else ()
+        told = own and axis not in alone and (given or axis == 0)
+        moved = facts.threads.of(OpKind.LOAD, OpKind.STORE) if told else ()
         if any(facts.threads.resting(_pointer(node)) & own for node in moved):
             found.append(axis)
     return found

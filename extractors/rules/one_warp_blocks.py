@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Subject
-from kb.evidence import Finding, Severity
+from kb.evidence import Finding, Lines, Severity
 
 _WARP = 32
 _ROWS = """
@@ -60,9 +60,15 @@ class OneWarpBlocks(Rule):
             "warps, or fewer, so that at most half of its warps are ever there, and each warp pays "
             "for the start of a block",
             "let a block take several rows or tiles, one for each of its warps",
-            [one.lines for one in launches],
+            [*_made(subject), *(one.lines for one in launches)],
             Severity.NOTE,
         )
+
+
+def _made(subject: Subject) -> list[Lines]:
+    """Where the host makes the extents of the blocks."""
+    told = (one for one in subject.host.decisions if one.axis == "num_warps")
+    return [lines for one in told for lines in one.lines]
 
 
 def _threads(hints: dict[str, object]) -> int:

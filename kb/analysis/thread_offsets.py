@@ -10,10 +10,12 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.symbolic import AtomKind, Expr, of
 from kb.analysis.widths import Widths, below_short, known_at_launch, placed
+from kb.ir import TypeKind
 from kb.ops import OpKind
 
 _SHORT, _WIDE = ("i32", "u32"), ("i64", "u64")
 _SUMS = COPIES | {OpKind.ADD, OpKind.SUB, OpKind.ADVANCE, OpKind.POINTER_CAST}
+_BRANCHES = frozenset({OpKind.IF, OpKind.IF_EXPRESSION, OpKind.FOR, OpKind.WHILE})
 _DIVIDED = frozenset({OpKind.FLOOR_DIV, OpKind.SHIFT_RIGHT})
 MAX_VALUES = 400
 """Values that one offset is followed through."""
@@ -50,7 +52,14 @@ def _products(facts: Facts, widths: Widths, address: str) -> Iterator[Node]:
     found: list[Node] = []
     for value in pending:
         node = facts.graph.producer(value)
-        if node is None or len(seen) > MAX_VALUES:
+        if len(seen) > MAX_VALUES:
+            continue
+        if node is None or node.op.kind in _BRANCHES:
+            if not _pointer(facts, value):
+                continue
+            new = [feed for feed in facts.graph.feeds(value) if feed not in seen]
+            seen.update(new)
+            pending += new
             continue
         if facts.types.dtype(value) in _WIDE and _row(facts, value):
             return  # a row of 64 bits: the rest lies within it
@@ -64,6 +73,17 @@ def _products(facts: Facts, widths: Widths, address: str) -> Iterator[Node]:
                 seen.add(feed)
                 pending.append(feed)
     yield from found
+
+
+def _pointer(facts: Facts, value: str) -> bool:
+    """Whether what a branch or a loop hands on is a pointer: a number that it hands on may be held
+    below a size."""
+    made, held = facts.graph.producer(value), facts.graph.arguments.get(value)
+    rows = made.op.results if made is not None else ()
+    if held is not None:
+        rows = held[0].op.regions[held[1]].arguments
+    types = [row.type for row in rows if row.name == value]
+    return any(one is not None and one.kind is TypeKind.POINTER for one in types)
 
 
 def _narrow(facts: Facts, value: str) -> bool:
