@@ -47,6 +47,7 @@ CONSTRAINTS = {
     "all resident": re.compile(
         r"\bresident(?:_blocks| (?:at once|together|capacity))|\bco-resident"
     ),
+    "before the wait": re.compile(r"\bbefore the (?:dependency )?wait\b|\.written_before_wait\b"),
     "Hopper": re.compile(r"\b[Ss][Mm]_?90\b|capability >= 9\.0|capability\[1\] >= 90$"),
     "Blackwell": re.compile(r"\b[Ss][Mm]_?100\b|capability >= 10\.0|capability\[1\] >= 100$"),
 }
@@ -142,6 +143,9 @@ DEFECTS = {
     ),
     "nothing launched": re.compile(
         r"\blaunch(?:es)? nothing|\bno kernel is launched|\bnothing is launched|without launching"
+    ),
+    "before the wait": re.compile(
+        r"\bbefore (?:the (?:dependency )?wait\b|`?griddepcontrol|`?cudaGridDependency)"
     ),
     "no promise": re.compile(r"\b(?:no|nor|neither|without)\b[\w ]{0,24}`?(?:const )?__restrict__"),
     "no time-out": re.compile(

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Threads of one block or warp that part ways before they wait for each other."""
 
 from __future__ import annotations
@@ -58,14 +59,37 @@ __global__ void sums(const float* x, float* out, int n) {
 """
 
 
+_ROUNDS = """
+__global__ void sums(const float* x, float* out, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    float v = x[blockIdx.x * n + i];
+    v += __shfl_xor_sync(0xffffffff, v, 1);
+    out[blockIdx.x * n + i] = v;
+  }
+}
+"""
+_SIDE = """
+__global__ void sums(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    float v = x[i];
+    v += __shfl_xor_sync(0xffffffff, v, 1);
+    out[i] = v;
+  }
+}
+"""
+
+
 class DivergentBarrier(Rule):
     """A barrier of the block stands in a branch or a loop whose condition asks for the index of the
-    thread: where the condition divides the threads of a block, some of them never come. Or lanes
-    return by their index before a shuffle that names all lanes of the warp."""
+    thread: where the condition divides the threads of a block, some of them never come. Or a
+    shuffle names all lanes of the warp, and some have returned by their index, or left the loop or
+    the branch that it stands in."""
 
     name = "divergent-barrier"
     dialects = ("cuda",)
-    matches = (Case(_ROWS, "loop"), Case(_BRANCH, "branch"), Case(_SHUFFLE, "shuffle"))
+    matches = (Case(_ROWS, "loop"), Case(_BRANCH, "branch"), Case(_SHUFFLE, "shuffle"),
+               Case(_ROUNDS, "loop that lanes leave"), Case(_SIDE, "branch that lanes leave"))  # fmt: skip
     near_misses = (
         NearMiss(
             vary(_ROWS, ("blockIdx.x * blockDim.y + threadIdx.y", "blockIdx.x"),
@@ -101,6 +125,18 @@ class DivergentBarrier(Rule):
             why="whole blocks return",
         ),
         NearMiss(
+            vary(_ROUNDS, ("int i = threadIdx.x;", "int i = threadIdx.x / 32;"),
+                 ("i += blockDim.x", "i += blockDim.x / 32")),
+            why="a warp takes a round as a whole",
+        ),
+        NearMiss(
+            vary(_ROUNDS, ("    v += __shfl_xor_sync(0xffffffff, v, 1);\n    out[blockIdx.x * n + i] = v;\n  }",
+                 "    out[blockIdx.x * n + i] = v;\n  }\n  float w = __shfl_xor_sync(0xffffffff, x[threadIdx.x], 1);\n  if (threadIdx.x == 0) out[n] = w;")),
+            why="the lanes have come together behind the loop",
+        ),
+        NearMiss(vary(_SIDE, ("if (i < n)", "if (blockIdx.x < n)")), why="whole blocks take a side"),
+        NearMiss(vary(_SIDE, ("if (i < n)", "if (threadIdx.x < 32)")), why="a whole warp takes a side"),
+        NearMiss(
             vary(_SHUFFLE, ("0xffffffff", "__activemask()")),
             why="the shuffle names the lanes that are left",
         ),
@@ -118,6 +154,7 @@ class DivergentBarrier(Rule):
         if not subject.facts.of_threads:
             return
         yield from _left(self, subject)
+        yield from _without_some(self, subject)
         graph = subject.facts.threads
         told: set[Node] = set()
         for barrier in graph.of(OpKind.BARRIER):
@@ -141,12 +178,7 @@ class DivergentBarrier(Rule):
 def _left(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Returns by the index of the lane before a shuffle with all lanes in its mask."""
     facts, graph = subject.facts, subject.facts.threads
-    shuffles = [
-        node
-        for node in graph.of(OpKind.SHUFFLE)
-        if (mask := node.op.operand("mask")) is not None
-        and facts.thread_values.expr(mask).constant == ALL_LANES
-    ]
+    shuffles = _of_all_lanes(facts)
     for leave in graph.of(OpKind.RETURN) if shuffles else ():
         branch = leave.parent
         condition = branch.op.operand("condition") if branch is not None else None
@@ -163,6 +195,39 @@ def _left(rule: Rule, subject: Subject) -> Iterator[Finding]:
                 [branch.head, *[s for s in after[:1] if _at_home(subject, s)]],
             )
             return
+
+
+def _of_all_lanes(facts: Facts) -> list[Node]:
+    """Shuffles that name all lanes of the warp."""
+    found = []
+    for node in facts.threads.of(OpKind.SHUFFLE):
+        mask = node.op.operand("mask")
+        if mask is not None and facts.thread_values.expr(mask).constant == ALL_LANES:
+            found.append(node)
+    return found
+
+
+def _without_some(rule: Rule, subject: Subject) -> Iterator[Finding]:
+    """Shuffles with all lanes in their mask inside of a loop or a branch that lanes leave by their
+    index."""
+    facts = subject.facts
+    told: dict[Node, Node] = {}
+    for shuffle in _of_all_lanes(facts):
+        for around, condition in _conditions(facts, shuffle):
+            if _apart(facts.threads, condition, of_warp=True) and (
+                around.op.kind in LOOPS or _passed(facts, condition)
+            ):
+                told.setdefault(around, shuffle)
+    if told:
+        what = "loop" if next(iter(told)).op.kind in LOOPS else "branch"
+        yield rule.finding(
+            subject,
+            f"a shuffle that names all lanes of the warp stands inside a {what} that lanes leave by "
+            "their index: where a size is no multiple of the warp, what is read from a lane that "
+            "has left is not defined",
+            "let every lane come to the shuffle with a neutral value, or name those that are left",
+            [x for a, s in told.items() for x in (a.head, *([s] if _at_home(subject, s) else []))],
+        )
 
 
 def _on_both_sides(around: Node) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Subject
-from kb.evidence import Finding, Severity
+from kb.evidence import Finding
 
 _WIDTHS = """
 #include <cuda_runtime.h>

@@ -60,7 +60,7 @@ def _vectors(facts: Facts) -> Iterator[Vector]:
     asked = _asked(graph)
     for cast in graph.of(OpKind.POINTER_CAST):
         elements, size = _elements(graph, cast)
-        accesses = tuple(_accesses(facts, cast)) if size else ()
+        accesses = tuple(_accesses(facts, cast)) if size or elements > 1 else ()
         if accesses and _base(graph, {}, cast.op.inputs[0]) not in asked:
             yield Vector(cast, elements, size, accesses)
 

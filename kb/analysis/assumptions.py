@@ -11,7 +11,8 @@ from kb.analysis.graph import Lines
 from kb.analysis.loops import Loop
 from kb.analysis.parameters import tile_extents
 from kb.analysis.symbolic import Atom, AtomKind, Expr
-from kb.ir import ParameterKind
+from kb.analysis.widths import WIDEST_VECTOR
+from kb.ir import ParameterKind, TileType
 from kb.ops import COMPARISONS, OpKind
 
 
@@ -172,7 +173,35 @@ def unit_strides(facts: Facts) -> dict[str, Lines]:
     for access in facts.accesses:
         if access.mode is not Mode.POINTER or access.array is None or len(access.index) != 1:
             continue
-        alone = [f for f, n in access.index[0].terms if n == 1 and len(f) == 1]
-        if any(factors[0].kind is AtomKind.LANE for factors in alone):
+        if any(_beside(facts, access, f, n) for f, n in access.index[0].terms):
             found.setdefault(access.array, access.node.lines)
     return found
+
+
+def _beside(facts: Facts, access: Access, factors: tuple[Atom, ...], number: int) -> bool:
+    """Whether lanes are added to an address without a stride; those of threads perhaps times the
+    elements that each takes."""
+    lanes = [one for one in factors if one.kind is AtomKind.LANE or _within_group(facts, one)]
+    others = [one for one in factors if one not in lanes]
+    if len(lanes) != 1 or not facts.of_threads:
+        return len(factors) == 1 and number == 1 and factors[0].kind is AtomKind.LANE
+    if not others:
+        return 1 <= number <= WIDEST_VECTOR
+    several = number == 1 and len(others) == 1 and others[0].value in facts.constexprs
+    return several and _several(facts, access)
+
+
+def _within_group(facts: Facts, atom: Atom) -> bool:
+    """Whether a number is that of a thread within a group of as many as the source says."""
+    if atom.kind is not AtomKind.MOD or not facts.of_threads or atom.args[1].constant is None:
+        return False
+    lane = atom.args[0].atom
+    return lane is not None and lane.kind is AtomKind.LANE
+
+
+def _several(facts: Facts, access: Access) -> bool:
+    """Whether a thread moves a vector at once."""
+    op = access.node.op
+    made = facts.graph.producer(op.operand("value")) if access.is_store else access.node
+    type_ = made.op.results[0].type if made is not None and made.op.results else None
+    return isinstance(type_, TileType) and bool(type_.shape)

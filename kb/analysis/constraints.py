@@ -17,8 +17,8 @@ from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.loaded_places import loaded_places
 from kb.analysis.parameters import tile_extents
 from kb.analysis.resources import resources
-from kb.analysis.spinning import waits
 from kb.analysis.symbolic import AtomKind
+from kb.analysis.waiting import waiting
 from kb.analysis.whole_parts import (
     asserted,
     divided_by,
@@ -53,7 +53,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _padded,
         _vectors,
         _vector_ends,
-        _all_resident,
+        waiting,
         contracts,
         agreements,
         contents,
@@ -361,21 +361,6 @@ def _vector_ends(facts: Facts) -> Iterator[Constraint]:
             "vectors are read or written there, and an address is a multiple of their size",
             "check it where a part of an array may be passed",
             min(lines for _, lines in arrays.values()),
-        )
-
-
-def _all_resident(facts: Facts) -> Iterator[Constraint]:
-    """Blocks that wait for what others write are all there at once."""
-    home = facts.kernel.entry.span.path
-    found = waits(facts)
-    own = [one.loop.head for one in found if one.loop.op.span.path == home]
-    if found:
-        yield implied(
-            "grid[0] * grid[1] * grid[2] <= resident_blocks",
-            "threads wait in a loop for what others write, and blocks that wait keep the place of "
-            "those that are waited for",
-            "launch no more blocks than fit the device at once, or launch cooperatively",
-            own[0] if own else None,
         )
 
 

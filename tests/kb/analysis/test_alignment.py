@@ -174,3 +174,15 @@ def test_arrays_that_vectors_are_moved_of(text: str, expected: dict[str, str]) -
 def test_sizes_of_rows_that_the_kernel_asks_for_itself() -> None:
     (kernel,) = read_cuda(ASKED, "k.cu").kernels
     assert not list(whole_vectors(Facts(kernel)))
+
+
+def test_vectors_of_two_elements_of_any_type() -> None:
+    text = """
+template <typename T, typename T2>
+__global__ void k(const T* x, T2* out, int n) {
+  int i = threadIdx.x * 2;
+  if (i < n) { out[threadIdx.x] = *reinterpret_cast<const float2*>(x + i); }
+}
+"""
+    (kernel,) = read_cuda(text.replace("T*", "float*"), "k.cu").kernels
+    assert [(f.size, f.elements) for f in vector_ends(Facts(kernel))] == [("n", 2)]
