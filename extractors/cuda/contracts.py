@@ -141,13 +141,13 @@ def _axis(graph: Graph, node: Node) -> object:
     return axis.op.attribute("value") if axis is not None else None
 
 
-def shared_fits(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
+def shared_fits(
+    launches: tuple[Launch, ...], sites: Sequence[LaunchSite]
+) -> Iterator[Constraint]:
     """Shared memory that a launch asks for by a computed size is within the limit of the target."""
-    for launch in launches:
+    for launch, site in zip(launches, sites, strict=True):
         size = dict(launch.hints).get("shared_bytes")
-        text = _BYTES.sub(r"bytes_of(\1)", size).replace("::", ".") if isinstance(size, str) else ""
-        calls = set(_CALLED.findall(text))
-        if text and calls <= {"bytes_of", "min", "max"} and _PLAIN.fullmatch(text):
+        if isinstance(size, str) and (text := _in_bytes(size) or _named(site)):
             yield Constraint(
                 expression=f"{text} <= target.shared_bytes_per_block",
                 origin=Origin.IMPLIED,
@@ -155,6 +155,19 @@ def shared_fits(launches: tuple[Launch, ...]) -> Iterator[Constraint]:
                 hint="keep to the limit of the target, and ask for more than 48 KB by attribute",
                 lines=launch.lines,
             )
+
+
+def _in_bytes(size: str) -> str:
+    """A size in the words of constraints; empty where something is called that they have not."""
+    text = _BYTES.sub(r"bytes_of(\1)", size).replace("::", ".")
+    plain = set(_CALLED.findall(text)) <= {"bytes_of", "min", "max"} and _PLAIN.fullmatch(text)
+    return text if plain else ""
+
+
+def _named(site: LaunchSite) -> str:
+    """The variable that a launch takes its shared memory from."""
+    given = site.shape[2] if len(site.shape) > 2 else None
+    return given.text if isinstance(given, n.Name) and given.text.isidentifier() else ""
 
 
 def _shares(graph: Graph) -> bool:

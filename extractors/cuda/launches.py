@@ -45,6 +45,7 @@ from extractors.cuda.sizes import tiles_by_size
 from extractors.cuda.split_count import parts_by_count
 from extractors.cuda.taken import values_taken
 from extractors.cuda.tensors import handed_twice, layouts
+from extractors.cuda.trusted import trusted
 from extractors.cuda.unread import Texts
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
@@ -116,7 +117,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *threads_fit(launches, mine),
             *whole_warps(kernel, launches),
             *rows_of_warps(kernel, launches),
-            *shared_fits(launches),
+            *shared_fits(launches, mine),
             *(c for one in mine for c in divisors(one.names)),
             *extents(kernel, launches, empty),
             *newer(hollows := hollow(definition, texts.rows())),
@@ -135,6 +136,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
+            trusted=trusted(mine, origins),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *compiled_in(definition, mine), *promises(definition, found.library),

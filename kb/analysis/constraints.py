@@ -11,6 +11,7 @@ from kb.analysis.alignment import aligned_arrays, vector_ends, whole_vectors
 from kb.analysis.contents import contents
 from kb.analysis.contracts import contracts
 from kb.analysis.facts import Facts
+from kb.analysis.fixed_block import fixed_block
 from kb.analysis.flags import unless
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
@@ -54,6 +55,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _vectors,
         _vector_ends,
         waiting,
+        fixed_block,
         contracts,
         agreements,
         contents,
