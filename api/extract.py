@@ -268,21 +268,30 @@ def _constraints(
     checked = {*facts.arguments, *(c.expression for c in found if c.checked_by_host)}
     checked = {part for text in checked for part in (text, *text.split(" and "))}
     for constraint in sorted(found, key=lambda c: c.origin is not Origin.STATED):
-        text = constraint.expression
-        problem = _beyond_grammar(text)
+        text, problem = _within_grammar(constraint.expression)
         if problem:
             message = f"{kernel.name}: a constraint has no expression here: {problem}"
             notes.append(
                 Diagnostic(severity=Severity.NOTE, message=message, lines=constraint.lines)
             )
-        elif text not in kept:
+        if text and text not in kept:
             known = (
                 constraint.checked_by_host
                 or follows(text, checked)
                 or fulfilled(text, facts.launches, facts.tuning.spaces, checked)
             )
-            kept[text] = replace(constraint, checked_by_host=known)
+            kept[text] = replace(constraint, expression=text, checked_by_host=known)
     return tuple(kept.values()), notes
+
+
+def _within_grammar(expression: str) -> tuple[str, str]:
+    """What the grammar has words for, of conditions that hold together each by itself, and what is
+    wrong with the whole."""
+    problem = _beyond_grammar(expression)
+    if not problem:
+        return expression, ""
+    parts = expression.split(" and ") if " or " not in expression else []
+    return " and ".join(part for part in parts if not _beyond_grammar(part)), problem
 
 
 def _beyond_grammar(expression: str) -> str:

@@ -141,9 +141,7 @@ def _axis(graph: Graph, node: Node) -> object:
     return axis.op.attribute("value") if axis is not None else None
 
 
-def shared_fits(
-    launches: tuple[Launch, ...], sites: Sequence[LaunchSite]
-) -> Iterator[Constraint]:
+def shared_fits(launches: tuple[Launch, ...], sites: Sequence[LaunchSite]) -> Iterator[Constraint]:
     """Shared memory that a launch asks for by a computed size is within the limit of the target."""
     for launch, site in zip(launches, sites, strict=True):
         size = dict(launch.hints).get("shared_bytes")

@@ -80,6 +80,19 @@ __global__ void sums(const float* x, float* out, int n) {
 """
 
 
+_BROKEN = """
+__global__ void sums(const float* x, float* out, int n) {
+  for (int base = 0; base < n; base += 256) {
+    int i = base + threadIdx.x;
+    if (i >= n) break;
+    float v = x[blockIdx.x * n + i];
+    v += __shfl_xor_sync(0xffffffff, v, 1);
+    out[blockIdx.x * n + i] = v;
+  }
+}
+"""
+
+
 class DivergentBarrier(Rule):
     """A barrier of the block stands in a branch or a loop whose condition asks for the index of the
     thread: where the condition divides the threads of a block, some of them never come. Or a
@@ -89,7 +102,9 @@ class DivergentBarrier(Rule):
     name = "divergent-barrier"
     dialects = ("cuda",)
     matches = (Case(_ROWS, "loop"), Case(_BRANCH, "branch"), Case(_SHUFFLE, "shuffle"),
-               Case(_ROUNDS, "loop that lanes leave"), Case(_SIDE, "branch that lanes leave"))  # fmt: skip
+               Case(_ROUNDS, "loop that lanes leave"),
+               Case(vary(_ROUNDS, ("__global__", "template <int T> __global__"), ("i += blockDim.x", "i += T")),
+                    "loop that lanes leave"), Case(_SIDE, "branch that lanes leave"), Case(_BROKEN, "shuffle"))  # fmt: skip
     near_misses = (
         NearMiss(
             vary(_ROWS, ("blockIdx.x * blockDim.y + threadIdx.y", "blockIdx.x"),
@@ -134,6 +149,11 @@ class DivergentBarrier(Rule):
                  "    out[blockIdx.x * n + i] = v;\n  }\n  float w = __shfl_xor_sync(0xffffffff, x[threadIdx.x], 1);\n  if (threadIdx.x == 0) out[n] = w;")),
             why="the lanes have come together behind the loop",
         ),
+        NearMiss(
+            vary(_BROKEN, ("    v += __shfl_xor_sync(0xffffffff, v, 1);\n", ""),
+                 ("= v;\n  }", "= v;\n  }\n  float w = __shfl_xor_sync(0xffffffff, x[threadIdx.x], 1);\n  if (threadIdx.x == 0) out[n] = w;")),
+            why="the lanes have come together behind the loop that some broke out of",
+        ),
         NearMiss(vary(_SIDE, ("if (i < n)", "if (blockIdx.x < n)")), why="whole blocks take a side"),
         NearMiss(vary(_SIDE, ("if (i < n)", "if (threadIdx.x < 32)")), why="a whole warp takes a side"),
         NearMiss(
@@ -176,19 +196,26 @@ class DivergentBarrier(Rule):
 
 
 def _left(rule: Rule, subject: Subject) -> Iterator[Finding]:
-    """Returns by the index of the lane before a shuffle with all lanes in its mask."""
+    """Returns, and breaks out of a loop, by the index of the lane before a shuffle with all lanes
+    in its mask."""
     facts, graph = subject.facts, subject.facts.threads
     shuffles = _of_all_lanes(facts)
-    for leave in graph.of(OpKind.RETURN) if shuffles else ():
+    for leave in graph.of(OpKind.RETURN, OpKind.BREAK) if shuffles else ():
         branch = leave.parent
         condition = branch.op.operand("condition") if branch is not None else None
-        after = [s for s in shuffles if s.index > leave.index and branch and not s.inside(branch)]
+        around = leave.loop if leave.op.kind == OpKind.BREAK else None
+        after = [
+            s
+            for s in shuffles
+            if s.index > leave.index and branch is not None and not s.inside(branch)
+            if around is None or s.inside(around)
+        ]
         if branch is None or condition is None or not after:
             continue
         if _apart(graph, condition, of_warp=True) and _passed(facts, condition):
             yield rule.finding(
                 subject,
-                "lanes return by their index before a shuffle that names all lanes of the warp: "
+                "lanes leave by their index before a shuffle that names all lanes of the warp: "
                 "what is read from a lane that has left is not defined",
                 "let every lane come to the shuffle with a neutral value, or name those that are "
                 "left",
@@ -268,7 +295,7 @@ def _shared_out(facts: Facts, loop: Node) -> str | None:
     if low is None or high is None or step is None:
         return None
     counted = bool(graph.roots(step, OpKind.BLOCK_THREADS))
-    fixed = values.expr(step).constant is not None
+    fixed = values.compile_time(values.expr(step))
     if not (counted or fixed) or not _passed(facts, high):
         return None
     whole = graph.producer(high)

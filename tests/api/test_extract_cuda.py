@@ -115,3 +115,15 @@ def test_what_the_host_checks_of_each_array_is_checked_of_all(tmp_path: Path) ->
         path.write_text(text.replace(line, ""), encoding="utf-8")
         (found,) = extract_file(path).kernels
         assert [c.checked_by_host for c in found.constraints if c.expression == both] == [checked]
+
+
+def test_a_name_that_constraints_have_no_words_for(tmp_path: Path) -> None:
+    text = (
+        "__global__ void k(const float* in, float* out) "
+        "{ out[threadIdx.x] = 2.0f * in[threadIdx.x]; }\n"
+    )
+    (tmp_path / "k.cu").write_text(text)
+    (kernel,) = extract_file(tmp_path / "k.cu").kernels
+    told = [c.expression for c in kernel.constraints]
+    assert "out.stride[-1] == 1" in told
+    assert not any("in." in text.split(" ")[0] for text in told)
