@@ -141,11 +141,6 @@ DEFECTS = {
     "same place": re.compile(
         r"\b(?:every|all)\b.*\b(?:thread|lane|row)s?\b.*\b(?:stores?|writes?)\b.*\bsame\b"
     ),
-    "nothing checked": re.compile(
-        r"\bnothing checks\b|\b(?:shapes?|sizes?|contiguity|alignment|d?types?|devices?|strides?)\b"
-        r".*\b(?:un|not )checked|\bneither shapes\b|\bchecks? no (?:shape|size)"
-        r"|\bno (?:size|contiguity|shape) check|\bnever checked"
-    ),
     "nothing launched": re.compile(
         r"\blaunch(?:es)? nothing|\bno kernel is launched|\bnothing is launched|without launching"
     ),

@@ -133,7 +133,7 @@ class Extents:
             return True
         tensor = shown(size.function.operand) if isinstance(size, n.Call) and isinstance(
             size.function, n.Field) else ""  # fmt: skip
-        if tensor and any(handed(self.holder, tensor)):
+        if tensor and any(_handed(self.holder, tensor)):
             return True
         if any(self._names(test, wanted) for test in _leaving(self.holder)):
             return True
@@ -160,7 +160,7 @@ class Extents:
         return False
 
 
-def handed(function: n.Definition, tensor: str) -> Iterator[bool]:
+def _handed(function: n.Definition, tensor: str) -> Iterator[bool]:
     """Whether a statement hands a tensor to a function that may look at it."""
     for one in n.inside(function.body):
         call = one.value if isinstance(one, n.Do) else None

@@ -45,7 +45,6 @@ from extractors.cuda.sizes import tiles_by_size
 from extractors.cuda.split_count import parts_by_count
 from extractors.cuda.taken import values_taken
 from extractors.cuda.tensors import handed_twice, layouts
-from extractors.cuda.trusted import trusted
 from extractors.cuda.unread import Texts
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
@@ -136,7 +135,6 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
-            trusted=trusted(mine, origins),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *compiled_in(definition, mine), *promises(definition, found.library),

@@ -20,7 +20,7 @@ from extractors.host.events import (
     SentinelRecord,
 )
 from extractors.host.expr import atoms, distinct_atoms
-from extractors.host.file_facts import EmptyGrid, Hollow, LargeBlock, Trusted, Unread
+from extractors.host.file_facts import EmptyGrid, Hollow, LargeBlock, Unread
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, RowHint, lines_of
@@ -60,7 +60,6 @@ class HostFacts:
     unread: tuple[Unread, ...] = ()
     hollow: Hollow | None = None
     left_out: tuple[tuple[Lines, ...], ...] = ()
-    trusted: Trusted | None = None
     material: Material | None = field(default=None, compare=False, repr=False)
 
 

@@ -49,12 +49,3 @@ class Hollow:
 
     capability: int
     lines: tuple[Lines, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Trusted:
-    """Tensors that a launch takes as they come, and where the function of the launch begins and
-    launches."""
-
-    names: tuple[str, ...]
-    lines: tuple[Lines, ...]
