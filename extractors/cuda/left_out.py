@@ -86,7 +86,7 @@ def _chains(
             bodies = [body for label, body in one.cases if label is not None and body]
             empty = all(isinstance(x, n.Leave) for body in rest for x in body)
             if empty and len(labels) >= _LEAST and not _refused(function, one):
-                yield [one.value], bodies
+                yield [one.value], [*bodies]
 
 
 def _tells_apart(test: n.Expr) -> bool:

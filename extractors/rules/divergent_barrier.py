@@ -253,7 +253,7 @@ def _without_some(rule: Rule, subject: Subject) -> Iterator[Finding]:
             "their index: where a size is no multiple of the warp, what is read from a lane that "
             "has left is not defined",
             "let every lane come to the shuffle with a neutral value, or name those that are left",
-            [x for a, s in told.items() for x in (a.head, *([s] if _at_home(subject, s) else []))],
+            [*(a.head for a in told), *(s for s in told.values() if _at_home(subject, s))],
         )
 
 
