@@ -23,8 +23,9 @@ _ARITHMETIC = CASTS | COPIES | COMPARISONS | {
 _SHARES = {OpKind.FLOOR_DIV, OpKind.SHIFT_RIGHT}
 """What makes the number of its warp of the index of a thread."""
 
-ALL_LANES = 0xFFFFFFFF
-"""The mask of a whole warp (CUDA C++ Programming Guide, warp shuffle functions)."""
+ALL_LANES = (0xFFFFFFFF, -1)
+"""The mask of a whole warp, and as a number with a sign (CUDA C++ Programming Guide, warp shuffle
+functions)."""
 
 _ROWS = """
 __global__ void sums(const float* x, float* out, int rows, int n) {
@@ -104,7 +105,8 @@ class DivergentBarrier(Rule):
     matches = (Case(_ROWS, "loop"), Case(_BRANCH, "branch"), Case(_SHUFFLE, "shuffle"),
                Case(_ROUNDS, "loop that lanes leave"),
                Case(vary(_ROUNDS, ("__global__", "template <int T> __global__"), ("i += blockDim.x", "i += T")),
-                    "loop that lanes leave"), Case(_SIDE, "branch that lanes leave"), Case(_BROKEN, "shuffle"))  # fmt: skip
+                    "loop that lanes leave"), Case(_SIDE, "branch that lanes leave"), Case(_BROKEN, "shuffle"),
+               Case(vary(_SIDE, ("0xffffffff", "uint32_t(-1)")), "branch that lanes leave"))  # fmt: skip
     near_misses = (
         NearMiss(
             vary(_ROWS, ("blockIdx.x * blockDim.y + threadIdx.y", "blockIdx.x"),
@@ -229,7 +231,7 @@ def _of_all_lanes(facts: Facts) -> list[Node]:
     found = []
     for node in facts.threads.of(OpKind.SHUFFLE):
         mask = node.op.operand("mask")
-        if mask is not None and facts.thread_values.expr(mask).constant == ALL_LANES:
+        if mask is not None and facts.thread_values.expr(mask).constant in ALL_LANES:
             found.append(node)
     return found
 
