@@ -295,5 +295,5 @@ class OverlappingWindows(Pattern):
             yield self.decide(facts, "one shifted load per tap", taps)
         if moved := slid(facts):
             yield self.decide(facts, "register shift", moved)
-        if moved := moved_on(facts):
-            yield self.decide(facts, _MOVED, moved)
+        if states := moved_on(facts):
+            yield self.decide(facts, _MOVED, states)

@@ -59,8 +59,7 @@ class Facts:
 
     @cached_property
     def threads(self) -> Graph:
-        """Def-use of the inlined entry as it is written: of one thread, where threads are spoken
-        of."""
+        """Def-use of the inlined entry as it is written: of one thread, where threads are named."""
         return self.graph if self.program is self.source else Graph(self.source.entry)
 
     @cached_property
