@@ -16,12 +16,13 @@ MAX_HANDED = 3
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A launch of a kernel that a lambda or a function is given; `foreign` when it stands in a
-    header."""
+    """A launch of a kernel that a lambda or a function is given, among its arguments or those of
+    its `template`; `foreign` when it stands in a header."""
 
     parameters: tuple[n.Variable, ...]
     site: LaunchSite
     foreign: bool = False
+    template: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ def launched(launch: Open, handed: Handed, known: Known) -> Iterator[LaunchSite]
     the caller gives is told, at the call."""
     call, around, site = handed.call, handed.site, launch.site
     given = dict(zip((p.name for p in launch.parameters), call.arguments, strict=False))
+    given |= {name: one for name, one in zip(launch.template, templates(call), strict=False) if name}
     kernel = given.get(site.kernel.text)
     if kernel is None:
         return
@@ -58,6 +60,13 @@ def launched(launch: Open, handed: Handed, known: Known) -> Iterator[LaunchSite]
     )  # fmt: skip
     for name, way in kernels_behind(kernel, handed.held, known):
         yield under(replace(here, kernel=name), way)
+
+
+def templates(call: n.Call) -> list[n.Expr]:
+    """The template arguments of a call, types by their names."""
+    written = call.function.arguments if isinstance(call.function, n.Name) else ()
+    return [n.Name(call.at, one.name, one.arguments) if isinstance(one, n.CType) else one
+            for one in written]  # fmt: skip
 
 
 def under(site: LaunchSite, way: Way) -> LaunchSite:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.render import shown
@@ -17,12 +17,23 @@ MAX_STEPS = 400
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A value that a variable was given, and under which conditions."""
+    """A value that a variable was given, and under which conditions; `template`: the parameters of
+    a variable template."""
 
     value: n.Expr
     guards: tuple[str, ...] = ()
     tests: tuple[n.Expr, ...] = ()
     cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
+    template: tuple[n.TemplateParameter, ...] = ()
+
+    def filled(self, arguments: Sequence[n.CType | n.Expr]) -> n.Expr:
+        """The value with the arguments of its template in place of their names, where a name of a
+        function stands alone."""
+        given = dict(zip((one.name for one in self.template), arguments, strict=False))
+        if not given or not isinstance(self.value, n.Name):
+            return self.value
+        own = tuple(given.get(shown(one), one) for one in self.value.arguments)
+        return replace(self.value, arguments=own)
 
 
 Holding = dict[str, tuple[Held, ...]]
@@ -34,18 +45,38 @@ Way = tuple[Held, ...]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The kernels of a file by name, and its functions; `named` says of bodies by their identity
-    whether they name a kernel."""
+    """The kernels of a file by name, constants that hold one, and its functions; `named` says of
+    bodies by their identity whether they name a kernel."""
 
     kernels: frozenset[str]
     functions: Mapping[str, Sequence[n.Definition]]
+    holders: frozenset[str] = frozenset()
     named: dict[int, bool] = field(default_factory=dict)
+
+    def beside(self, record: n.Record | None) -> Known:
+        """The same with the methods of a struct, as another method of it calls them."""
+        if record is None:
+            return self
+        own: dict[str, list[n.Definition]] = {}
+        for one in record.methods:
+            own.setdefault(one.name, []).append(one)
+        fields = [x for x in record.fields if self.holds(x)]
+        return replace(
+            self, functions={**self.functions, **own}, named={},
+            holders=self.holders | {x.name for x in fields},
+        )  # fmt: skip
+
+    def holds(self, variable: n.Variable) -> bool:
+        """Whether what a variable is given begins with a kernel."""
+        value = variable.value
+        return isinstance(value, n.Name) and value.text.rpartition("::")[2] in self.kernels
 
     def names(self, body: n.Block) -> bool:
         """Whether a body names a kernel."""
         if id(body) not in self.named:
             self.named[id(body)] = any(
-                isinstance(one, n.Name) and one.text.rpartition("::")[2] in self.kernels
+                isinstance(one, n.Name)
+                and one.text.rpartition("::")[2] in self.kernels | self.holders
                 for one in n.inside(body)
             )
         return self.named[id(body)]
@@ -73,7 +104,9 @@ def kernels_behind(node: n.Expr, held: Holding, known: Known) -> Iterator[tuple[
                 found += 1
                 yield one, way
             elif not any(step in way for step in given):
-                pending[:0] = [(step.value, (*way, step), names) for step in given]
+                pending[:0] = [
+                    (step.filled(one.arguments), (*way, step), names) for step in given
+                ]
         else:
             pending[:0] = [(x, (*way, *step), inner) for x, step, inner in _in(one, names, known)]
 
@@ -86,7 +119,7 @@ def _in(node: n.Expr, held: Holding, known: Known) -> Iterator[tuple[n.Expr, Way
             text = shown(condition)
             yield then, (Held(then, (text,), (condition,)),), held
             yield other, (Held(other, (f"not ({text})",), (condition,)),), held
-        case n.Braces(items=items):
+        case n.Braces(items=items) | n.Unread(inner=items):
             yield from ((item, (), held) for item in items)
         case n.Call(function=n.Lambda() as function):
             yield from _returned(function.body, held, known)
@@ -113,8 +146,12 @@ def _returned(body: n.Block, held: Holding, known: Known) -> Iterator[tuple[n.Ex
             inner[one.name] = (Held(one.value),)
     for one in n.inside(body):
         if isinstance(one, n.Leave) and one.word == "return" and one.value is not None:
-            if isinstance(one.value, n.Name | n.Cast | n.Unary | n.Choice | n.Index | n.Call):
+            if isinstance(one.value, _LEADING):
                 yield one.value, (), inner
+
+
+_LEADING = (n.Name, n.Cast, n.Unary, n.Choice, n.Index, n.Call, n.Braces)
+"""Expressions that may lead to a kernel."""
 
 
 def names_kernel(node: n.Expr, held: Holding, known: Known) -> bool:

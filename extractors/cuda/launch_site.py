@@ -127,6 +127,18 @@ def owner(given: n.Expr | n.CType, names: Names) -> list[str]:
     return []
 
 
+def written_for(fitting: Sequence[n.Definition], found: LaunchSite) -> list[n.Definition]:
+    """Of definitions with one name, the specialisations that are written for the template arguments
+    of a launch; where there are none, those that are not specialised, or all of an open type."""
+    asked = [_argument(one, found.names) for one in found.kernel.arguments]
+    sure = [
+        one for one in fitting
+        if one.given and [_argument(own, {}) for own in one.given][: len(asked)] == asked
+    ]  # fmt: skip
+    general = [one for one in fitting if not one.given]
+    return (sure if asked else []) or general or list(fitting)
+
+
 def own_names(definition: n.Definition) -> dict[str, str]:
     names = (*(p.name for p in definition.template), *(p.name for p in definition.parameters))
     return dict(zip(names, names, strict=True))

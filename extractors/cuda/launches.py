@@ -31,7 +31,7 @@ from extractors.cuda.instruction_sets import needs
 from extractors.cuda.large_block import large_blocks
 from extractors.cuda.launch_errors import LaunchErrors
 from extractors.cuda.launch_extents import extents
-from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names
+from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names, written_for
 from extractors.cuda.left_out import left_out
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
@@ -64,9 +64,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     for function in (one for many in unit.functions.values() for one in many):
         walker.function(function)
     for record in (one for many in unit.records.values() for one in many):
-        constants = {f.name: f.value for f in record.fields if "static" in f.storage and f.value}
         for method in record.methods:
-            walker.function(method, constants)
+            walker.function(method, record)
     walker.finish()
     pairs = list(zip(found.kernels, found.definitions, strict=True))
     facts: dict[str, HostFacts] = {}
@@ -208,8 +207,9 @@ def _is(
     fitting = [
         d for d in same
         if len(d.parameters) == len(found.arguments)
-        and len(d.template) >= len(found.kernel.arguments)
+        and max(len(d.template), len(d.given)) >= len(found.kernel.arguments)
     ]  # fmt: skip
+    fitting = written_for(fitting, found)
     if len(fitting) < 2:
         return fitting == [definition]
     named = functions.get(found.function, ())

@@ -248,6 +248,9 @@ class _UnitBuilder(StatementBuilder):
                 methods.append(found)
         elif node.type in ("alias_declaration", "type_definition"):
             aliases += [one for one in self.statement(node) if isinstance(one, n.Alias)]
+        elif node.type == "declaration" and template:
+            made = [x for x in self.statement(node) if isinstance(x, n.Variable)]
+            fields += [replace(x, template=template) for x in made if x.type.name == "auto"]
         elif node.type == "field_declaration":
             kind = node.child_by_field_name("type")
             if kind is not None and kind.type == "enum_specifier":

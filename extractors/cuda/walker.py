@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from extractors.cuda import nodes as n
 from extractors.cuda.called import Called, meant, through
 from extractors.cuda.checks import Check, checked, dispatched
-from extractors.cuda.handed import MAX_HANDED, Handed, Open, launched, under
+from extractors.cuda.handed import MAX_HANDED, Handed, Open, launched, templates, under
 from extractors.cuda.held import (
     Held,
     Holding,
@@ -30,7 +30,6 @@ MAX_STEPS = 200_000
 _POINTED = frozenset({"cudaLaunchKernelExC"})
 """Those whose arguments lie behind an array of addresses, besides the last two."""
 
-_NONE: Mapping[str, n.Expr] = {}
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -58,33 +57,45 @@ class Walker:
     local: dict[str, tuple[n.Lambda, list[LaunchSite]]] = field(default_factory=dict)
     replaced: list[LaunchSite] = field(default_factory=list)
     given: frozenset[str] = frozenset()
+    owner: n.Record | None = None
+    _all: Known = field(init=False)
     _known: Known = field(init=False)
+    _shared: tuple[n.Variable, ...] = field(init=False)
     _objects: Launchers = field(init=False)
 
     def __post_init__(self) -> None:
         self._objects = Launchers(self.library)
-        self._known = Known(self.kernels, self.functions)
+        known = Known(self.kernels, self.functions)
+        self._shared = tuple(x for x in self.library.unit.constants.values() if known.holds(x))
+        holders = frozenset(one.name for one in self._shared)
+        self._all = self._known = replace(known, holders=holders)
 
     @property
     def functions(self) -> Mapping[str, Sequence[n.Definition]]:
         """The functions of the file."""
         return self.library.unit.functions
 
-    def function(self, function: n.Definition, constants: Mapping[str, n.Expr] = _NONE) -> None:
-        """Every launch in a function of the host, which may be a method of a struct with
-        constants."""
+    def function(self, function: n.Definition, record: n.Record | None = None) -> None:
+        """Every launch in a function of the host, which may be a method of a struct."""
         if "__global__" in function.words or _of_device(function):
             return
-        self.names, self.guards, self.within = dict(constants), (), function.name
+        own = [one for one in record.fields if "static" in one.storage] if record else []
+        self.names = {one.name: one.value for one in own if one.value is not None}
+        self.guards, self.within = (), function.name
         self.checks = self.cases = self.tests = ()
-        self.held = {name: (Held(value),) for name, value in constants.items()}
+        self.held = {
+            one.name: (Held(one.value, template=one.template),)
+            for one in (*self._shared, *own)
+            if one.value is not None
+        }
+        self.owner, self._known = record, self._all.beside(record)
         before = len(self.found)
         self.given = _openly(function)
         self.local, self.replaced = {}, []
         self._walk(function.body)
         others = {id(one) for one in self.replaced}
         self.found[before:] = [one for one in self.found[before:] if id(one) not in others]
-        self._opened(function.name, function.parameters, before)
+        self._opened(self._key(function.name), function, before)
 
     def finish(self) -> None:
         """Let the kernels that functions are given be launched by them, and every launch mean what
@@ -92,25 +103,34 @@ class Walker:
         for _ in range(MAX_HANDED):
             calls, self.handed = self.handed, []
             for one in calls:
-                opened = self.open.get(one.name) or self._elsewhere(one.name)
+                opened = self.open.get(one.name) or self._elsewhere(_last(one.name))
                 function = next(iter(self.functions.get(one.site.function, ())), None)
                 before = len(self.found)
                 for launch in opened:
                     self.found += launched(launch, one, self._known)
                 if function is not None:
-                    self._opened(function.name, function.parameters, before)
+                    self._opened(function.name, function, before)
             if not self.handed:
                 break
         self.found = meant(self.found, self.called, self.functions)
 
-    def _opened(self, name: str, parameters: tuple[n.Variable, ...], before: int) -> None:
+    def _key(self, name: str) -> str:
+        """A function by its name; a method of the struct at hand also by that."""
+        methods = self.owner.methods if self.owner is not None else ()
+        own = any(one.name == _last(name) for one in methods)
+        return f"{self.owner.name}::{_last(name)}" if self.owner is not None and own else name
+
+    def _opened(self, name: str, function: n.Definition | n.Lambda, before: int) -> None:
         """Keep the launches of what a function is given until it is called."""
-        names = {one.name for one in parameters}
+        places = tuple(one.name if one.dtype == "auto" else "" for one in function.template)
+        names = {one.name for one in function.parameters} | {*places} - {""}
         mine = self.found[before:]
         held = [one for one in mine if one.kernel.text in names]
         if held:
             self.found[before:] = [one for one in mine if one not in held]
-            self.open.setdefault(name, []).extend(Open(parameters, one) for one in held)
+            self.open.setdefault(name, []).extend(
+                Open(function.parameters, one, template=places) for one in held
+            )
 
     def _elsewhere(self, name: str) -> list[Open]:
         """The launches of a function that a header defines, of what it is given."""
@@ -201,7 +221,7 @@ class Walker:
         self.open.pop(node.name, None)
         self.local.pop(node.name, None)
         if isinstance(node.value, n.Lambda):
-            self._opened(node.name, node.value.parameters, before)
+            self._opened(node.name, node.value, before)
             self.local[node.name] = (node.value, self.found[before:])
         value = node.value
         if value is None and node.arguments is not None and len(node.arguments) == 1:
@@ -268,14 +288,14 @@ class Walker:
     def _hands(self, node: n.Call) -> None:
         """A call that hands a kernel to a lambda or a function."""
         name = node.function.text if isinstance(node.function, n.Name) else ""
-        last = name.rpartition("::")[2]
         if not name or name in self.kernels or not any(
             shown(one) in self.given or names_kernel(one, self.held, self._known)
-            for one in node.arguments
+            for one in (*node.arguments, *templates(node))
         ):  # fmt: skip
             return
         here = self._site(n.Name(node.at, name), (), (), node.at)
-        handed = Handed(last, node, here, dict(self.held))
+        key = self._key(name)
+        handed = Handed(key if "::" in key else _last(name), node, here, dict(self.held))
         if any(isinstance(one.value, n.Lambda) for one in self.held.get(name, ())):
             for launch in list(self.open.get(name, ())):
                 self.found += launched(launch, handed, self._known)
@@ -354,6 +374,10 @@ class Walker:
     def _kernels(self, node: n.Expr) -> Iterator[tuple[n.Name, Way]]:
         """The kernels behind an expression, each with what was asked on the way to it."""
         return kernels_behind(node, self.held, self._known)
+
+
+def _last(name: str) -> str:
+    return name.rpartition("::")[2]
 
 
 def _of_device(function: n.Definition) -> bool:
