@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from extractors.cuda import nodes as n
@@ -40,7 +40,9 @@ def launched(launch: Open, handed: Handed, known: Known) -> Iterator[LaunchSite]
     the caller gives is told, at the call."""
     call, around, site = handed.call, handed.site, launch.site
     given = dict(zip((p.name for p in launch.parameters), call.arguments, strict=False))
-    given |= {name: one for name, one in zip(launch.template, templates(call), strict=False) if name}
+    given |= {
+        name: one for name, one in zip(launch.template, templates(call), strict=False) if name
+    }
     kernel = given.get(site.kernel.text)
     if kernel is None:
         return
@@ -60,6 +62,19 @@ def launched(launch: Open, handed: Handed, known: Known) -> Iterator[LaunchSite]
     )  # fmt: skip
     for name, way in kernels_behind(kernel, handed.held, known):
         yield under(replace(here, kernel=name), way)
+
+
+def passed_on(inner: Handed, outer: Handed, code: n.Lambda) -> Handed:
+    """What a lambda hands on of what a call of it gives, as that call hands it on."""
+    given = dict(zip((one.name for one in code.parameters), outer.call.arguments, strict=False))
+    arguments = tuple(given.get(shown(one), one) for one in inner.call.arguments)
+    around, site = outer.site, inner.site
+    site = replace(
+        site, names=site.names | around.names, guards=both(around.guards, site.guards),
+        tests=both(around.tests, site.tests), cases=both(around.cases, site.cases),
+        checks=both(around.checks, site.checks),
+    )  # fmt: skip
+    return replace(inner, call=replace(inner.call, arguments=arguments), site=site, held=outer.held)
 
 
 def templates(call: n.Call) -> list[n.Expr]:
@@ -104,3 +119,30 @@ def _given(
             return given[node.text]
         node = names.get(node.text)
     return None
+
+
+def pointed(given: Sequence[n.Expr], names: Names) -> tuple[n.Expr, ...]:
+    """What the addresses in an array of arguments point to."""
+    made = names.get(given[0].text) if given and isinstance(given[0], n.Name) else None
+    items = made.items if isinstance(made, n.Braces) else ()
+    found: list[n.Expr] = []
+    for item in items:
+        while isinstance(item, n.Cast | n.Unary):
+            item = item.operand
+        found.append(item)
+    return tuple(found)
+
+
+def last_name(name: str) -> str:
+    return name.rpartition("::")[2]
+
+
+def of_device(function: n.Definition) -> bool:
+    """Whether only code of the device may call a function."""
+    return "__device__" in function.words and "__host__" not in function.words
+
+
+def openly(function: n.Definition | n.Lambda) -> frozenset[str]:
+    """Parameters that a function or lambda takes of any type."""
+    types = {one.name for one in function.template} | {"auto"}
+    return frozenset(p.name for p in function.parameters if p.type.name in types)

@@ -99,14 +99,13 @@ def kernels_behind(node: n.Expr, held: Holding, known: Known) -> Iterator[tuple[
             return
         one, way, names = pending.pop(0)
         if isinstance(one, n.Name):
-            given = names.get(one.text, ())
-            if one.text.rpartition("::")[2] in known.kernels or not given:
+            last = one.text.rpartition("::")[2]
+            given = names.get(last if last in known.holders else one.text, ())
+            if last in known.kernels or not given:
                 found += 1
                 yield one, way
             elif not any(step in way for step in given):
-                pending[:0] = [
-                    (step.filled(one.arguments), (*way, step), names) for step in given
-                ]
+                pending[:0] = [(step.filled(one.arguments), (*way, step), names) for step in given]
         else:
             pending[:0] = [(x, (*way, *step), inner) for x, step, inner in _in(one, names, known)]
 
@@ -115,6 +114,8 @@ def _in(node: n.Expr, held: Holding, known: Known) -> Iterator[tuple[n.Expr, Way
     match node:
         case n.Cast(operand=operand) | n.Unary(operand=operand) | n.Index(operand=operand):
             yield operand, (), held
+        case n.Assign(value=value):
+            yield value, (), held
         case n.Choice(condition=condition, then=then, other=other):
             text = shown(condition)
             yield then, (Held(then, (text,), (condition,)),), held

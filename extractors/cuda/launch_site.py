@@ -128,8 +128,12 @@ def owner(given: n.Expr | n.CType, names: Names) -> list[str]:
 
 
 def written_for(fitting: Sequence[n.Definition], found: LaunchSite) -> list[n.Definition]:
-    """Of definitions with one name, the specialisations that are written for the template arguments
-    of a launch; where there are none, those that are not specialised, or all of an open type."""
+    """Of definitions with one name, those of the namespace that a launch names and the
+    specialisations that are written for its template arguments; where there are none, those that
+    are not specialised, or all of an open type."""
+    space = found.kernel.text.rpartition("::")[0]
+    named = [one for one in fitting if space and f"::{one.space}".endswith(f"::{space}")]
+    fitting = named or fitting
     asked = [_argument(one, found.names) for one in found.kernel.arguments]
     sure = [
         one for one in fitting

@@ -215,3 +215,9 @@ def _field(node: n.Expr) -> str:
     if isinstance(node, n.Field):
         return node.name
     return node.text if isinstance(node, n.Name) else ""
+
+
+def launches(call: n.Call) -> bool:
+    """Whether a call launches by itself: angle brackets, or a function of the runtime."""
+    named = isinstance(call.function, n.Name) and call.function.text in LAUNCHERS
+    return named or bool(call.launch)

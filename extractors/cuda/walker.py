@@ -8,7 +8,19 @@ from dataclasses import dataclass, field, replace
 from extractors.cuda import nodes as n
 from extractors.cuda.called import Called, meant, through
 from extractors.cuda.checks import Check, checked, dispatched
-from extractors.cuda.handed import MAX_HANDED, Handed, Open, launched, templates, under
+from extractors.cuda.handed import (
+    MAX_HANDED,
+    Handed,
+    Open,
+    last_name,
+    launched,
+    of_device,
+    openly,
+    passed_on,
+    pointed,
+    templates,
+    under,
+)
 from extractors.cuda.held import (
     Held,
     Holding,
@@ -19,7 +31,7 @@ from extractors.cuda.held import (
     with_value,
 )
 from extractors.cuda.launch_site import ALIAS, LaunchSite, Names
-from extractors.cuda.launchers import CONFIG, LAUNCHERS, Launchers
+from extractors.cuda.launchers import CONFIG, LAUNCHERS, Launchers, launches
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.resident import ASKED, QUERIES, Query, asks_about, names_count
@@ -56,6 +68,7 @@ class Walker:
     called: list[Called] = field(default_factory=list)
     local: dict[str, tuple[n.Lambda, list[LaunchSite]]] = field(default_factory=dict)
     replaced: list[LaunchSite] = field(default_factory=list)
+    passed: dict[str, list[Handed]] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
     owner: n.Record | None = None
     _all: Known = field(init=False)
@@ -77,7 +90,7 @@ class Walker:
 
     def function(self, function: n.Definition, record: n.Record | None = None) -> None:
         """Every launch in a function of the host, which may be a method of a struct."""
-        if "__global__" in function.words or _of_device(function):
+        if "__global__" in function.words or of_device(function):
             return
         own = [one for one in record.fields if "static" in one.storage] if record else []
         self.names = {one.name: one.value for one in own if one.value is not None}
@@ -90,8 +103,8 @@ class Walker:
         }
         self.owner, self._known = record, self._all.beside(record)
         before = len(self.found)
-        self.given = _openly(function)
-        self.local, self.replaced = {}, []
+        self.given = openly(function)
+        self.local, self.replaced, self.passed = {}, [], {}
         self._walk(function.body)
         others = {id(one) for one in self.replaced}
         self.found[before:] = [one for one in self.found[before:] if id(one) not in others]
@@ -103,7 +116,7 @@ class Walker:
         for _ in range(MAX_HANDED):
             calls, self.handed = self.handed, []
             for one in calls:
-                opened = self.open.get(one.name) or self._elsewhere(_last(one.name))
+                opened = self.open.get(one.name) or self._elsewhere(last_name(one.name))
                 function = next(iter(self.functions.get(one.site.function, ())), None)
                 before = len(self.found)
                 for launch in opened:
@@ -117,8 +130,8 @@ class Walker:
     def _key(self, name: str) -> str:
         """A function by its name; a method of the struct at hand also by that."""
         methods = self.owner.methods if self.owner is not None else ()
-        own = any(one.name == _last(name) for one in methods)
-        return f"{self.owner.name}::{_last(name)}" if self.owner is not None and own else name
+        own = any(one.name == last_name(name) for one in methods)
+        return f"{self.owner.name}::{last_name(name)}" if self.owner is not None and own else name
 
     def _opened(self, name: str, function: n.Definition | n.Lambda, before: int) -> None:
         """Keep the launches of what a function is given until it is called."""
@@ -138,7 +151,7 @@ class Walker:
             self.open[name] = []
             here = self.functions.get(name, ())
             for one in self.library.functions(name) if not here else ():
-                if any(isinstance(x, n.Call) and _launches(x) for x in n.inside(one.body)):
+                if any(isinstance(x, n.Call) and launches(x) for x in n.inside(one.body)):
                     inner = Walker(self.library, self.kernels)
                     inner.function(one)
                     found = inner.open.get(name, ())
@@ -203,6 +216,10 @@ class Walker:
                 self.counters |= {shown(target)} if names_count(value) else set()
             case n.Call():
                 self._call(node)
+            case n.Lambda():
+                given, self.given = self.given, self.given | openly(node)
+                self._walk(node.body)
+                self.given = given
             case n.Assert():
                 self.checks += tuple(checked(node))
             case n.Expr() | n.Stmt():
@@ -220,9 +237,11 @@ class Walker:
         self.held.pop(node.name, None)
         self.open.pop(node.name, None)
         self.local.pop(node.name, None)
+        self.passed.pop(node.name, None)
         if isinstance(node.value, n.Lambda):
             self._opened(node.name, node.value, before)
             self.local[node.name] = (node.value, self.found[before:])
+            self._passes(node.name, node.value)
         value = node.value
         if value is None and node.arguments is not None and len(node.arguments) == 1:
             value = node.arguments[0]
@@ -231,6 +250,15 @@ class Walker:
         if isinstance(value, n.Braces) and node.type.name == "cudaLaunchConfig_t":
             for key, item in zip(CONFIG, value.items, strict=False):
                 self.names[f"{node.name}.{key}"] = item
+
+    def _passes(self, name: str, code: n.Lambda) -> None:
+        """Keep what a lambda hands on of what it is given until it is called."""
+        own = {one.name for one in code.parameters}
+        inside = {id(one) for one in n.inside(code.body)}
+        mine = [x for x in self.handed if id(x.call) in inside
+                and any(shown(one) in own for one in x.call.arguments)]  # fmt: skip
+        self.handed = [x for x in self.handed if all(x is not one for one in mine)]
+        self.passed[name] = mine
 
     def _scoped(
         self, node: object, guards: tuple[str, ...], passed: tuple[Check, ...] = ()
@@ -279,11 +307,11 @@ class Walker:
                 config = shown(node.arguments[0]).removeprefix("&")
                 shape_ = tuple(self.names.get(f"{config}.{key}") for key in CONFIG)
                 given_ = node.arguments[2:]
-                given_ = self._pointed(given_) if name in _POINTED else given_
+                given_ = pointed(given_, self.names) if name in _POINTED else given_
                 self._keep(kernel, shape_, given_, node.at, way)
             else:
                 given = (*node.arguments[1:3], *node.arguments[4:5])
-                self._keep(kernel, given, self._pointed(node.arguments[3:4]), node.at, way)
+                self._keep(kernel, given, pointed(node.arguments[3:4], self.names), node.at, way)
 
     def _hands(self, node: n.Call) -> None:
         """A call that hands a kernel to a lambda or a function."""
@@ -295,10 +323,12 @@ class Walker:
             return
         here = self._site(n.Name(node.at, name), (), (), node.at)
         key = self._key(name)
-        handed = Handed(key if "::" in key else _last(name), node, here, dict(self.held))
+        handed = Handed(key if "::" in key else last_name(name), node, here, dict(self.held))
         if any(isinstance(one.value, n.Lambda) for one in self.held.get(name, ())):
             for launch in list(self.open.get(name, ())):
                 self.found += launched(launch, handed, self._known)
+            self.handed += [passed_on(inner, handed, self.local[name][0])
+                            for inner in self.passed.get(name, ())]  # fmt: skip
         elif len(self.handed) < MAX_LAUNCHES:
             self.handed.append(handed)
 
@@ -345,17 +375,6 @@ class Walker:
             for check in checked(inner):
                 yield replace(check, handed=(handed,))
 
-    def _pointed(self, given: Sequence[n.Expr]) -> tuple[n.Expr, ...]:
-        """What the addresses in an array of arguments point to."""
-        made = self.names.get(given[0].text) if given and isinstance(given[0], n.Name) else None
-        items = made.items if isinstance(made, n.Braces) else ()
-        found: list[n.Expr] = []
-        for item in items:
-            while isinstance(item, n.Cast | n.Unary):
-                item = item.operand
-            found.append(item)
-        return tuple(found)
-
     def _keep(
         self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],
         arguments: tuple[n.Expr, ...], at: n.Place, way: Way = (),
@@ -374,22 +393,3 @@ class Walker:
     def _kernels(self, node: n.Expr) -> Iterator[tuple[n.Name, Way]]:
         """The kernels behind an expression, each with what was asked on the way to it."""
         return kernels_behind(node, self.held, self._known)
-
-
-def _last(name: str) -> str:
-    return name.rpartition("::")[2]
-
-
-def _of_device(function: n.Definition) -> bool:
-    return "__device__" in function.words and "__host__" not in function.words
-
-
-def _openly(function: n.Definition) -> frozenset[str]:
-    """Parameters that a function takes of any type."""
-    types = {one.name for one in function.template} | {"auto"}
-    return frozenset(p.name for p in function.parameters if p.type.name in types)
-
-
-def _launches(call: n.Call) -> bool:
-    named = isinstance(call.function, n.Name) and call.function.text in LAUNCHERS
-    return named or bool(call.launch)
