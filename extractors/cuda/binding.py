@@ -15,8 +15,9 @@ from extractors.cuda.overloads import (
     converting,
     of_any_extent,
 )
-from extractors.cuda.packs import counted, is_pack
+from extractors.cuda.packs import counted, expanded, is_pack
 from extractors.cuda.same_work import never_used, only_converts, shown_by, standing_for
+from extractors.cuda.template_fit import fitting, is_deduced
 from extractors.cuda.type_traits import spelled_type
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
@@ -55,6 +56,9 @@ class BindingReader(VectorReader):
         if again and self.writer.count > MAX_AGAIN:
             if max(self.read_once[one.at] for one in candidates) > SMALL:
                 return None
+        template = expanded(template, self.frame)
+        around = self.trail[-1] if self.trail else self.entry
+        candidates = fitting(candidates, template, len(node.arguments), around)
         candidates, closed = self._written_for(candidates, template)
         meant = [c for c in candidates if not never_used(c)]
         if closed or not _by_type(meant) or converted_to(candidates, template):
@@ -113,20 +117,16 @@ class BindingReader(VectorReader):
         frame: Frame,
     ) -> bool:  # fmt: skip
         """Bind template arguments and parameters; False when an argument is missing."""
-        for parameter, argument in zip(function.template, template, strict=False):
-            named = self._callee(argument)
-            if named is not None:
-                frame.bind(parameter.name, named)
-            elif isinstance(argument, n.CType) and parameter.dtype not in _TYPES:
-                name = n.Name(node.at, spelled_type(argument), argument.arguments)
-                frame.bind(parameter.name, self.read(name))
-            elif isinstance(argument, n.CType):
-                frame.bind(parameter.name, Named(argument, self.frame))
-            elif parameter.dtype in _TYPES and isinstance(argument, n.Name):
-                written = n.CType(argument.text, argument.arguments)
-                frame.bind(parameter.name, Named(written, self.frame))
-            else:
-                frame.bind(parameter.name, self.read(argument))
+        for place, parameter in enumerate(function.template):
+            if parameter.pack and (template or not is_deduced(parameter, function)):
+                rest = template[place:]
+                frame.bind(n.count_of(parameter.name), self.constant(len(rest), node.at))
+                for number, argument in enumerate(rest):
+                    one = replace(parameter, name=f"{n.count_of(parameter.name)}{number}")
+                    self._template(one, argument, node.at, frame)
+                break
+            if place < len(template):
+                self._template(parameter, template[place], node.at, frame)
         for parameter in function.template[len(template) :]:
             if parameter.default is not None and not parameter.pack:
                 default = parameter.default
@@ -151,6 +151,24 @@ class BindingReader(VectorReader):
                 with self.inside(frame):
                     self._parameter(one, one.value, frame, function)
         return True
+
+    def _template(
+        self, parameter: n.TemplateParameter, argument: n.CType | n.Expr, at: n.Place, frame: Frame
+    ) -> None:
+        """Bind one template parameter: to a function, a type or a value."""
+        named = self._callee(argument)
+        if named is not None:
+            frame.bind(parameter.name, named)
+        elif isinstance(argument, n.CType) and parameter.dtype not in _TYPES:
+            name = n.Name(at, spelled_type(argument), argument.arguments)
+            frame.bind(parameter.name, self.read(name))
+        elif isinstance(argument, n.CType):
+            frame.bind(parameter.name, Named(argument, self.frame))
+        elif parameter.dtype in _TYPES and isinstance(argument, n.Name):
+            written = n.CType(argument.text, argument.arguments)
+            frame.bind(parameter.name, Named(written, self.frame))
+        else:
+            frame.bind(parameter.name, self.read(argument))
 
     def _callee(self, argument: n.CType | n.Expr) -> Callee | None:
         """The functions that a template argument names; None when it is a type or a value."""

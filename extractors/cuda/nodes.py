@@ -156,6 +156,11 @@ class Braces(Expr):
     type: CType | None = None
 
 
+def count_of(pack: str) -> str:
+    """The name that stands for how many arguments a pack has."""
+    return f"{pack}__pack"
+
+
 @dataclass(frozen=True, slots=True)
 class Lambda(Expr):
     """A closure that sees the variables around it, with its own `template`."""

@@ -30,11 +30,7 @@ def takes(function: n.Definition, count: int) -> bool:
 def counted(parameter: n.Variable) -> str:
     """The name under which the number of arguments of a pack is bound; with an index behind it,
     that of one of them."""
-    return _counted(parameter.name.removeprefix("...").strip())
-
-
-def _counted(name: str) -> str:
-    return f"{name}__pack"
+    return n.count_of(parameter.name.removeprefix("...").strip())
 
 
 def folded(node: n.Fold, frame: Frame) -> n.Expr | None:
@@ -57,9 +53,9 @@ def folded(node: n.Fold, frame: Frame) -> n.Expr | None:
     return made
 
 
-def expanded(arguments: Sequence[n.Expr], frame: Frame) -> tuple[n.Expr, ...]:
-    """Arguments of a call with `args...` written out where the pack is known."""
-    found: list[n.Expr] = []
+def expanded(arguments: Sequence[_T], frame: Frame) -> tuple[_T | n.Expr, ...]:
+    """Arguments of a call or a template with `args...` written out where the pack is known."""
+    found: list[_T | n.Expr] = []
     for one in arguments:
         if isinstance(one, n.Unread) and one.what.startswith("parameter_pack") and one.inner:
             several = list(_each(one.inner[0], frame))
@@ -73,7 +69,7 @@ def _packs(node: n.Expr, frame: Frame) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in n.inside(node):
         if isinstance(one, n.Name):
-            bound = frame.find(_counted(one.text))
+            bound = frame.find(n.count_of(one.text))
             if isinstance(bound, Val) and isinstance(bound.const, int):
                 found[one.text] = int(bound.const)
     return found
@@ -87,7 +83,7 @@ def _size(node: n.Expr, frame: Frame) -> int | None:
 def _each(node: n.Expr, frame: Frame) -> Iterator[n.Expr]:
     packs = _packs(node, frame)
     for index in range(min(_size(node, frame) or 0, MAX_PACK)):
-        yield _renamed(node, {name: f"{_counted(name)}{index}" for name in packs})
+        yield _renamed(node, {name: f"{n.count_of(name)}{index}" for name in packs})
 
 
 def _renamed(node: _T, names: dict[str, str]) -> _T:

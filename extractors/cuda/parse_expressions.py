@@ -106,6 +106,10 @@ class ExpressionBuilder:
         """A template argument: a type or a value."""
         if node.type == "type_descriptor":
             return self.descriptor(node)
+        pack = node.named_children[0] if node.type == "parameter_pack_expansion" else None
+        if pack is not None and pack.type == "type_descriptor":
+            found = self.unread(node)
+            return n.Unread(found.at, found.what, (n.Name(found.at, self.text(pack)),))
         return self.expression(node)
 
     def _number(self, node: Syntax) -> n.Expr:
@@ -266,6 +270,8 @@ class ExpressionBuilder:
         if kind is not None:
             return n.SizeOf(self.at(node), self.descriptor(kind))
         value = self.expression(node.child_by_field_name("value"))
+        if isinstance(value, n.Name) and any(one.type == "..." for one in node.children):
+            return n.Name(value.at, n.count_of(value.text))
         return n.SizeOf(self.at(node), None, value)
 
     def _braces(self, node: Syntax) -> n.Expr:
