@@ -117,24 +117,7 @@ class BindingReader(VectorReader):
         frame: Frame,
     ) -> bool:  # fmt: skip
         """Bind template arguments and parameters; False when an argument is missing."""
-        for place, parameter in enumerate(function.template):
-            if parameter.pack and (template or not is_deduced(parameter, function)):
-                rest = template[place:]
-                frame.bind(n.count_of(parameter.name), self.constant(len(rest), node.at))
-                for number, argument in enumerate(rest):
-                    one = replace(parameter, name=f"{n.count_of(parameter.name)}{number}")
-                    self._template(one, argument, node.at, frame)
-                break
-            if place < len(template):
-                self._template(parameter, template[place], node.at, frame)
-        for parameter in function.template[len(template) :]:
-            if parameter.default is not None and not parameter.pack:
-                default = parameter.default
-                if isinstance(default, n.CType):
-                    frame.bind(parameter.name, Named(default, frame))
-                else:
-                    with self.inside(frame):
-                        frame.bind(parameter.name, self.read(default))
+        self._templates(function, template, node.at, frame)
         for index, one in enumerate(function.parameters):
             if is_pack(one):
                 rest = node.arguments[index:]
@@ -151,6 +134,31 @@ class BindingReader(VectorReader):
                 with self.inside(frame):
                     self._parameter(one, one.value, frame, function)
         return True
+
+    def _templates(
+        self, function: n.Definition, template: tuple[n.CType | n.Expr, ...], at: n.Place,
+        frame: Frame,
+    ) -> None:  # fmt: skip
+        """Bind the template parameters of a function; a pack to each of its arguments and to how
+        many they are."""
+        for place, parameter in enumerate(function.template):
+            if parameter.pack and (template or not is_deduced(parameter, function)):
+                rest = template[place:]
+                frame.bind(n.count_of(parameter.name), self.constant(len(rest), at))
+                for number, argument in enumerate(rest):
+                    part = replace(parameter, name=f"{n.count_of(parameter.name)}{number}")
+                    self._template(part, argument, at, frame)
+                break
+            if place < len(template):
+                self._template(parameter, template[place], at, frame)
+        for parameter in function.template[len(template) :]:
+            if parameter.default is not None and not parameter.pack:
+                default = parameter.default
+                if isinstance(default, n.CType):
+                    frame.bind(parameter.name, Named(default, frame))
+                else:
+                    with self.inside(frame):
+                        frame.bind(parameter.name, self.read(default))
 
     def _template(
         self, parameter: n.TemplateParameter, argument: n.CType | n.Expr, at: n.Place, frame: Frame

@@ -17,9 +17,12 @@ _LEAVES = (n.Name, n.Constant)
 class EffectReader(OperatorReader):
     """Answers `assigned` by walking syntax in the frame that is open."""
 
+    _pointed: dict[str, frozenset[str]]
+
     def assigned(self, node: object) -> set[str]:
         """Keys of variables made before `node` that it may write, through references too."""
         found: set[str] = set()
+        self._pointed = {}
         self._walk(node, frozenset(), found, [0], self.frame)
         split = tuple(f"{key}." for key in found if key in self.divided)
         return {k for k in self.kinds if k in found or (split and k.startswith(split))}
@@ -47,6 +50,7 @@ class EffectReader(OperatorReader):
                 self._walk((node.value, node.arguments), hidden, found, visits, frame)
                 if node.type.reference and node.value is not None:
                     self._root(node.value, hidden, found, frame)
+                self._pointed[name] = self._behind_pointer(node, hidden, frame)
                 return hidden | {name}
             case n.Unpack(names=names, value=value):
                 self._walk(value, hidden, found, visits, frame)
@@ -191,6 +195,7 @@ class EffectReader(OperatorReader):
                     node = one
                 case n.Name(text=text):
                     if text in hidden:
+                        found.update(self._pointed.get(text, ()))
                         return
                     bound = frame.find(text)
                     if isinstance(bound, Slot):
@@ -201,6 +206,22 @@ class EffectReader(OperatorReader):
                     return
                 case _:
                     return
+
+    def _behind_pointer(
+        self, node: n.Variable, hidden: frozenset[str], frame: Frame
+    ) -> frozenset[str]:
+        """The array in registers that a pointer declared in the code leads to, if it may write."""
+        value = node.value if node.type.pointers and not node.type.const else None
+        while isinstance(value, n.Binary | n.Cast):
+            value = value.left if isinstance(value, n.Binary) else value.operand
+        if not isinstance(value, n.Name):
+            return frozenset()
+        if value.text in hidden:
+            return self._pointed.get(value.text, frozenset())
+        bound = frame.find(value.text)
+        bound = bound.where if isinstance(bound, Pointing) else bound
+        array = isinstance(bound, Slot) and bound.kind.shape and bound.kind.to is None
+        return frozenset({bound.key}) if isinstance(bound, Slot) and array else frozenset()
 
     def _is_pointer(self, node: n.Expr, hidden: frozenset[str], frame: Frame) -> bool:
         """Whether a field of a variable is a pointer: what it leads to is no part of the

@@ -6,15 +6,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.fields import FieldReader
-from extractors.cuda.values import UNKNOWN, Fixed, Kind, Memory, Pointing, Slot, Val, Where
+from extractors.cuda.local_pointers import LocalPointerReader
+from extractors.cuda.values import UNKNOWN, Fixed, Kind, Memory, Slot, Val, Where
 from kb.ir import Literal, MemorySpace
 from kb.ops import OpKind
 
 _FIELDS = {"x": 0, "y": 1, "z": 2, "w": 3}
 
 
-class MemoryReader(FieldReader):
+class MemoryReader(LocalPointerReader):
     """Places of expressions; loads and stores."""
 
     # -- places
@@ -179,7 +179,7 @@ class MemoryReader(FieldReader):
         """What a pointer points at, or an element from there on."""
         local = self.pointing(operand)
         if local is not None:
-            return self._local(local, index, at)
+            return self.reached(local, index, at)
         base = self.read(operand)
         if base.kind == UNKNOWN and base.name and self._open(self.place(operand)):
             base = replace(base, kind=Kind(to=UNKNOWN))
@@ -188,87 +188,6 @@ class MemoryReader(FieldReader):
         if index is not None:
             base = self.add(base, self.read(index), at)
         return Memory(base, base.kind.to or UNKNOWN)
-
-    def _local(self, local: Pointing, index: n.Expr | None, at: n.Place) -> Where | None:
-        """Part of a variable that a pointer to it reaches; seen as the pointer's type."""
-        where = local.where
-        if local.offset is not None:
-            step = self._steps(local, index, at)
-            return self._element(replace(where), local.kind, step) if step is not None else None
-        if index is None and where.kind == local.kind:
-            return where
-        number = where.kind.dtype == local.kind.dtype and not local.kind.shape
-        if where.kind.shape and (number or where.kind.element == local.kind):
-            step = self.read(index) if index is not None else self.constant(0, at)
-            return replace(where, kind=where.kind.element, path=(*where.path, step))
-        if index is None and where.kind.bits == local.kind.bits:
-            return replace(where, kind=local.kind, path=(*where.path, "as"))
-        step = self.read(index) if index is not None else self.constant(0, at)
-        return replace(where, kind=local.kind, path=(*where.path, "as", step))
-
-    def _element(self, where: Slot, kind: Kind, step: Val) -> Slot:
-        if where.kind.dtype == kind.dtype and not kind.shape and where.kind.shape:
-            return replace(where, kind=where.kind.element, path=(*where.path, step))
-        return replace(where, kind=kind, path=(*where.path, "as", step))
-
-    def _steps(self, local: Pointing, index: n.Expr | None, at: n.Place) -> Val | None:
-        """How many of what a moved pointer points at lie before what it reaches; None when the
-        types do not tell."""
-        step, unit, kind = local.offset, local.unit, local.kind
-        if step is None:
-            return None
-        if unit != kind:
-            same = unit.dtype == kind.dtype and not unit.shape and kind.shape[:1] != ("?",)
-            whole = kind.bits if not same else int(kind.shape[0]) if kind.shape else 1
-            part = unit.bits if not same else 1
-            if not whole or not part or whole % part:
-                return None
-            count = self.constant(whole // part, at)
-            operands = [("lhs", step.name), ("rhs", count.name)]
-            step = self.one(OpKind.FLOOR_DIV, operands, at, step.kind)
-        if index is None:
-            return step
-        operands = [("lhs", step.name), ("rhs", self.read(index).name)]
-        return self.one(OpKind.ADD, operands, at, step.kind)
-
-    def pointing(self, node: n.Expr) -> Pointing | None:
-        """The variable in registers that a pointer points at."""
-        match node:
-            case n.Name(text=text):
-                found = self.frame.find(text)
-                if isinstance(found, Pointing):
-                    return found
-                if isinstance(found, Slot) and found.kind.shape:
-                    return Pointing(found, found.kind.element)
-            case n.Unary(operator="&", operand=operand):
-                own = self.in_registers(operand)
-                where = self.place(operand) if own else self.held_constant(operand)
-                if isinstance(where, Slot):
-                    return Pointing(where, where.kind)
-            case n.Cast(type=written, operand=operand):
-                inner = self.pointing(operand)
-                kind = self.kind(written, self.frame)
-                if inner is not None and kind.to is not None:
-                    return replace(inner, kind=kind.to)
-            case n.Binary(operator="+", left=left, right=right):
-                base = self.pointing(left)
-                if base is not None and base.offset is None:
-                    return replace(base, offset=self.read(right), unit=base.kind)
-            case n.Field() | n.Index():
-                part = self.place(node) if self.in_registers(node) else None
-                if isinstance(part, Slot) and part.kind.shape:
-                    return Pointing(part, part.kind.element)
-        return None
-
-    def in_registers(self, node: n.Expr) -> bool:
-        """True when the variable that a place is part of holds a value, not an address."""
-        while isinstance(node, n.Field | n.Index | n.Cast):
-            node = node.operand
-        if not isinstance(node, n.Name):
-            return False
-        found = self.frame.find(node.text)
-        own = isinstance(found, Slot) and (found.kind.to is None or bool(found.kind.shape))
-        return own or isinstance(found, Pointing)
 
     # -- addresses
 

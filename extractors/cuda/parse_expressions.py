@@ -256,14 +256,11 @@ class ExpressionBuilder:
         operand = self.expression(node.child_by_field_name("argument"))
         indices = node.child_by_field_name("indices")
         given = self.arguments(indices)
-        if len(given) != 1:
-            return self.unread(node)
-        return n.Index(self.at(node), operand, given[0])
+        return n.Index(self.at(node), operand, given[0]) if len(given) == 1 else self.unread(node)
 
     def _cast(self, node: Syntax) -> n.Expr:
-        kind = node.child_by_field_name("type")
-        value = self.expression(node.child_by_field_name("value"))
-        return n.Cast(self.at(node), self.descriptor(kind), value, "c")
+        kind = self.descriptor(node.child_by_field_name("type"))
+        return n.Cast(self.at(node), kind, self.expression(node.child_by_field_name("value")), "c")
 
     def _sizeof(self, node: Syntax) -> n.Expr:
         kind = node.child_by_field_name("type")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.core import INTEGERS
@@ -27,12 +27,17 @@ def fitting(
 
 def is_deduced(parameter: n.TemplateParameter, function: n.Definition) -> bool:
     """Whether the parameters of a function tell what a template parameter is."""
-    return any(
-        isinstance(one, n.CType | n.Name)
-        and (one.name if isinstance(one, n.CType) else one.text) == parameter.name
-        for given in function.parameters
-        for one in n.inside(given.type)
-    )
+    return any(parameter.name in _names(one.type) for one in function.parameters)
+
+
+def _names(written: n.CType) -> Iterator[str]:
+    """The names in a type."""
+    yield written.name
+    for one in (*written.arguments, *written.extents):
+        if isinstance(one, n.CType):
+            yield from _names(one)
+        else:
+            yield from (inner.text for inner in n.inside(one) if isinstance(inner, n.Name))
 
 
 def _takes(
@@ -54,7 +59,11 @@ def _takes(
 def _differ(wanted: str, given: n.CType | n.Expr, around: n.Definition | None) -> bool:
     """Whether one of both is a number and the other of an enumeration."""
     number = _number(given, around)
-    return number is not None and number != (wanted in INTEGERS or wanted in CUDA.dtypes)
+    return number is not None and number != _counts(wanted)
+
+
+def _counts(dtype: str) -> bool:
+    return dtype in INTEGERS or dtype in CUDA.dtypes
 
 
 def _number(given: n.CType | n.Expr, around: n.Definition | None) -> bool | None:
@@ -65,5 +74,5 @@ def _number(given: n.CType | n.Expr, around: n.Definition | None) -> bool | None
     name = given.name if isinstance(given, n.CType) else name
     for one in around.template if around is not None and name else ():
         if one.name == name or name.startswith(n.count_of(one.name)):
-            return None if one.dtype in _TYPES else one.dtype in INTEGERS or one.dtype in CUDA.dtypes
+            return None if one.dtype in _TYPES else _counts(one.dtype)
     return None
