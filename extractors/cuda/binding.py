@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
@@ -97,6 +97,7 @@ class BindingReader(VectorReader):
         functions that they are then, and True; where there are none, what they do not rule out."""
         if not template or not any(one.given for one in candidates):
             return candidates, False
+        template = (*template, *self._left_out(candidates, len(template)))
         with self.writer.region():
             wanted = self.arguments(template, self.frame, 0)
             own = [(one, self.arguments(one.given, Frame("file"), 0)) for one in candidates]
@@ -111,6 +112,17 @@ class BindingReader(VectorReader):
             giving = [one for one in found if self.kind(one.result, Frame("file")) in wanted[most:]]
             return [replace(one, specialised=False) for one in giving or found], True
         return [one for one, given, met in told if not given or met is None], False
+
+    def _left_out(
+        self, candidates: Sequence[n.Definition], given: int
+    ) -> Iterator[n.CType | n.Expr]:
+        """What template arguments are that a call of specialisations leaves out."""
+        if all(one.given for one in candidates):
+            counts = {len(one.parameters) for one in candidates}
+            declared = self.library.declared(candidates[0].name)
+            fitting = [d for count, d in declared if len(d) > given and {count} == counts]
+            rest = fitting[0][given:] if len(fitting) == 1 else ()
+            yield from (one.default for one in rest if one.default is not None)
 
     def bound(
         self, function: n.Definition, node: n.Call, template: tuple[n.CType | n.Expr, ...],

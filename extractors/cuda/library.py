@@ -119,6 +119,13 @@ class Library:
             self._functions[last] = next((found for found in several if found), [])
         return self._functions[last]
 
+    def declared(self, name: str) -> list[tuple[int, tuple[n.TemplateParameter, ...]]]:
+        """Templates of a function that are declared with defaults and without a body, each with how
+        many parameters the function has."""
+        last = name.rpartition("::")[2]
+        several = (unit.declared.get(last) for unit in self.units(last))
+        return next((found for found in several if found), [])
+
     def overloads(self, name: str) -> Iterator[list[n.Definition]]:
         """Free functions of that name in the files behind the first that has any."""
         last = name.rpartition("::")[2]

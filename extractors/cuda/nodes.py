@@ -372,6 +372,11 @@ class Unit:
     records: dict[str, list[Record]] = field(default_factory=dict)
     aliases: dict[str, Alias] = field(default_factory=dict)
     constants: dict[str, Variable] = field(default_factory=dict)
+    declared: dict[str, list[tuple[int, tuple[TemplateParameter, ...]]]] = field(
+        default_factory=dict
+    )
+    """Templates of functions that are declared with defaults and without a body, each with how many
+    parameters the function has."""
     broken: list[tuple[int, int]] = field(default_factory=list)
 
 

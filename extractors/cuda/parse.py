@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,9 @@ class _UnitBuilder(StatementBuilder):
                 pending += [(child, (*template, *own), space) for child in reversed(inner)]
             else:
                 self._define(found, node, template, space)
+        for name, declared in found.declared.items():
+            several = found.functions.get(name, [])
+            found.functions[name] = [_with_defaults(one, declared) for one in several]
         named = Counter(one.name for one in self.inner)
         for one in self.inner:
             if named[one.name] == 1 and one.name not in found.records:
@@ -72,11 +75,25 @@ class _UnitBuilder(StatementBuilder):
         self, unit: n.Unit, node: Syntax, template: tuple[n.TemplateParameter, ...], space: str
     ) -> None:
         try:
+            if node.type == "declaration" and any(one.default is not None for one in template):
+                self._declare(unit, node, template)
             for one in self._defined(node, template):
                 _keep(unit, replace(one, space=space) if isinstance(one, n.Definition) else one)
         except RecursionError:
             place = self.at(node)
             unit.broken.append((place.line, place.end_line))
+
+    def _declare(
+        self, unit: n.Unit, node: Syntax, template: tuple[n.TemplateParameter, ...]
+    ) -> None:
+        """Keep the defaults of a template that is declared here and defined elsewhere."""
+        declared = self.declarator(node.child_by_field_name("declarator"), n.CType("auto"))
+        if declared.parameters is not None and declared.name:
+            name, count = (
+                declared.name.rpartition("::")[2],
+                len(self.parameters(declared.parameters)),
+            )
+            unit.declared.setdefault(name, []).append((count, template))
 
     def _defined(
         self, node: Syntax, template: tuple[n.TemplateParameter, ...]
@@ -268,6 +285,19 @@ class _UnitBuilder(StatementBuilder):
             declared = self.declarator(part, kind)
             if declared.parameters is None and declared.name:
                 yield n.Variable(self.at(node), declared.name, declared.type, default, None, words)
+
+
+def _with_defaults(
+    function: n.Definition, declared: Sequence[tuple[int, tuple[n.TemplateParameter, ...]]]
+) -> n.Definition:
+    """A definition with the defaults of the declaration of its template."""
+    own = [one.dtype for one in function.template]
+    for count, template in declared if own else ():
+        if count == len(function.parameters) and own == [one.dtype for one in template]:
+            pairs = zip(function.template, template, strict=True)
+            filled = tuple(replace(a, default=a.default or b.default) for a, b in pairs)
+            return replace(function, template=filled)
+    return function
 
 
 def _keep(unit: n.Unit, one: n.Definition | n.Record | n.Alias | n.Variable) -> None:

@@ -9,7 +9,7 @@ from extractors.cuda.core import INTEGERS
 from extractors.cuda.packs import takes
 from kb.dialects.cuda import CUDA
 
-_TYPES = ("typename", "template", "auto")
+_TYPES = ("typename", "template")
 
 
 def fitting(
@@ -22,7 +22,8 @@ def fitting(
     if not template or len(candidates) < 2:
         return candidates
     candidates = [one for one in candidates if takes(one, count)] or candidates
-    return [c for c in candidates if c.given or _takes(c, template, around)] or candidates
+    told = [c for c in candidates if c.specialised or _takes(c, template, around)]
+    return told or candidates
 
 
 def is_deduced(parameter: n.TemplateParameter, function: n.Definition) -> bool:
@@ -51,28 +52,34 @@ def _takes(
     if not all(is_deduced(one, function) for one in rest):
         return False
     return not any(
-        wanted.dtype not in _TYPES and not wanted.pack and _differ(wanted.dtype, given, around)
+        not wanted.pack and wanted.dtype != "auto" and _differ(wanted.dtype, given, around)
         for wanted, given in zip(own, template, strict=False)
     )
 
 
 def _differ(wanted: str, given: n.CType | n.Expr, around: n.Definition | None) -> bool:
-    """Whether one of both is a number and the other of an enumeration."""
-    number = _number(given, around)
-    return number is not None and number != _counts(wanted)
+    """Whether a template argument is surely of another sort than the parameter wants: a type, a
+    number, or something else, such as what an enumeration holds."""
+    sort = _sort(given, around)
+    return sort is not None and sort != _sort_of(wanted)
 
 
-def _counts(dtype: str) -> bool:
-    return dtype in INTEGERS or dtype in CUDA.dtypes
+def _sort_of(dtype: str) -> str:
+    if dtype in _TYPES:
+        return "type"
+    return "number" if dtype in INTEGERS or dtype in CUDA.dtypes else "else"
 
 
-def _number(given: n.CType | n.Expr, around: n.Definition | None) -> bool | None:
-    """Whether a template argument is a number; None where nothing tells."""
+def _sort(given: n.CType | n.Expr, around: n.Definition | None) -> str | None:
+    """What a template argument is, where that is plain; None where nothing tells."""
     if isinstance(given, n.Constant):
-        return True
+        return "number"
     name = given.text if isinstance(given, n.Name) else ""
-    name = given.name if isinstance(given, n.CType) else name
+    if isinstance(given, n.CType):
+        if given.pointers or given.name in CUDA.dtypes:
+            return "type"
+        name = given.name
     for one in around.template if around is not None and name else ():
         if one.name == name or name.startswith(n.count_of(one.name)):
-            return None if one.dtype in _TYPES else _counts(one.dtype)
+            return None if one.dtype == "auto" else _sort_of(one.dtype)
     return None
