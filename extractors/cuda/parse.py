@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
 from extractors.cuda.grammar import syntax_tree
-from extractors.cuda.parse_statements import StatementBuilder
+from extractors.cuda.parse_statements import RECORDS, StatementBuilder
 from extractors.cuda.preprocess import Prepared
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ _OPEN = frozenset(
      "preproc_if", "preproc_ifdef", "preproc_else", "ERROR", "field_declaration_list",
      "labeled_statement"}
 )  # fmt: skip
-_RECORDS = frozenset({"struct_specifier", "class_specifier", "union_specifier"})
 MAX_BROKEN = 200
 
 
@@ -103,8 +102,8 @@ class _UnitBuilder(StatementBuilder):
             if found is not None:
                 yield found
             return
-        kind = node if node.type in _RECORDS else node.child_by_field_name("type")
-        if kind is not None and kind.type in _RECORDS:
+        kind = node if node.type in RECORDS else node.child_by_field_name("type")
+        if kind is not None and kind.type in RECORDS:
             alias = self._alias_of(node)
             record = self._record(kind, template, alias)
             if record is not None:
@@ -208,15 +207,17 @@ class _UnitBuilder(StatementBuilder):
         return name if name is not None and name.type == "type_identifier" else None
 
     def _record(
-        self, node: Syntax, template: tuple[n.TemplateParameter, ...], alias: Syntax | None = None
-    ) -> n.Record | None:
+        self, node: Syntax, template: tuple[n.TemplateParameter, ...], alias: Syntax | None = None,
+        called: str = "",
+    ) -> n.Record | None:  # fmt: skip
+        """A struct by its name, by that of its `alias`, or as it is `called`."""
         name = node.child_by_field_name("name") or alias
         body = node.child_by_field_name("body")
-        if body is None or name is None:
+        if body is None or (name is None and not called):
             return None
         special: tuple[n.CType | n.Expr, ...] = ()
-        spelled = self.text(name)
-        if name.type == "template_type":
+        spelled = self.text(name) or called
+        if name is not None and name.type == "template_type":
             special = self._template_arguments(name)
             spelled = self.text(name.child_by_field_name("name"))
         fields: list[n.Variable] = []
@@ -225,14 +226,20 @@ class _UnitBuilder(StatementBuilder):
         for child in body.named_children:
             self._member(child, (), fields, methods, aliases)
             kind = child.child_by_field_name("type")
-            inner = child if child.type in _RECORDS else kind
-            if inner is not None and inner.type in _RECORDS:
+            inner = child if child.type in RECORDS else kind
+            if inner is not None and inner.type in RECORDS:
                 held = self._record(inner, template)
                 self.inner += [replace(held, inner=True)] if held is not None else []
         return n.Record(
             spelled, self.at(node), template, tuple(fields), tuple(methods), tuple(aliases),
             special, self._open(node), tuple(self._bases(node)),
         )  # fmt: skip
+
+    def struct_inside(self, node: Syntax) -> str:
+        place = self.at(node)
+        record = self._record(node, (), None, f"unnamed@{place.line}:{place.column}")
+        self.inner += [record] if record is not None else []
+        return record.name if record is not None else ""
 
     def _bases(self, node: Syntax) -> Iterator[n.CType]:
         for clause in node.children:
@@ -247,7 +254,7 @@ class _UnitBuilder(StatementBuilder):
         inner = body.named_children if body is not None else []
         own = [c.child_by_field_name("type") for c in inner if c.type == "field_declaration"]
         return node.type == "union_specifier" or any(
-            t is not None and t.type in _RECORDS and _unnamed(t) for t in own
+            t is not None and t.type in RECORDS and _unnamed(t) for t in own
         )
 
     def _member(

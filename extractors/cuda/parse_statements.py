@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
 from extractors.cuda.macros import LABEL
+from extractors.cuda.mistaken import mistaken
 from extractors.cuda.parse_expressions import ExpressionBuilder
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _NOTHING = frozenset(
     {"comment", ";", "preproc_call", "preproc_def", "using_declaration",
       "empty_statement", "friend_declaration", "namespace_alias_definition"}
 )  # fmt: skip
+
+RECORDS = frozenset({"struct_specifier", "class_specifier", "union_specifier"})
 
 
 @dataclass(slots=True)
@@ -105,6 +108,14 @@ class StatementBuilder(ExpressionBuilder):
             words = frozenset({"constexpr"})
             yield n.Variable(self.at(child), name, n.CType("int"), value, None, words)
 
+    def struct_inside(self, node: Syntax) -> str:
+        """The name of a struct or union that is defined inside a function; one for those without,
+        none for what is not defined here."""
+        raise NotImplementedError
+
+    def _struct(self, node: Syntax) -> tuple[n.Stmt, ...]:
+        return () if self.struct_inside(node) else (n.Do(self.at(node), self.unread(node)),)
+
     def _enumeration(self, node: Syntax) -> tuple[n.Stmt, ...]:
         return tuple(self.enumerators(node))
 
@@ -116,7 +127,7 @@ class StatementBuilder(ExpressionBuilder):
     def _expression(self, node: Syntax) -> tuple[n.Stmt, ...]:
         named = [c for c in node.named_children if c.type != "comment"]
         found = (self.expression(child) for child in named[:1])
-        return tuple(_declared(one) or n.Do(self.at(node), one) for one in found)
+        return tuple(mistaken(one) or n.Do(self.at(node), one) for one in found)
 
     def _if(self, node: Syntax) -> tuple[n.Stmt, ...]:
         before, condition = self._condition(node.child_by_field_name("condition"))
@@ -227,7 +238,8 @@ class StatementBuilder(ExpressionBuilder):
     def _declaration(self, node: Syntax) -> tuple[n.Stmt, ...]:
         words = self.words(node)
         base = node.child_by_field_name("type")
-        kind = self.written(base, words)
+        name = self.struct_inside(base) if base is not None and base.type in RECORDS else ""
+        kind = replace(self.written(base, words), name=name) if name else self.written(base, words)
         found: list[n.Stmt] = []
         for part in node.children_by_field_name("declarator"):
             declared = self.declarator(part, kind)
@@ -358,24 +370,6 @@ class StatementBuilder(ExpressionBuilder):
         return n.Lambda(self.at(node), self.parameters(listed), body, own)
 
 
-def _declared(node: n.Expr) -> n.Variable | None:
-    """`A<b> name = value` and `A<b> name(value)` that the grammar takes for comparisons: what they
-    compare would be thrown away, so each is a declaration."""
-    match node:
-        case n.Binary(_, ">", n.Binary(_, "<", n.Name() as kind, argument), right):
-            written = n.CType(kind.text, (argument,))
-        case _:
-            return None
-    match right:
-        case n.Assign(_, "", n.Name(text=name), value):
-            return n.Variable(node.at, name, written, value)
-        case n.Call(_, n.Name(text=name), arguments, ()):
-            return n.Variable(node.at, name, written, None, arguments)
-        case n.Name(text=name):
-            return n.Variable(node.at, name, written)
-    return None
-
-
 def _last_declarator(node: Syntax) -> Syntax | None:
     """Reference and parenthesised declarators hold their inner one without a field name."""
     if node.type in ("reference_declarator", "parenthesized_declarator", "attributed_declarator"):
@@ -391,7 +385,7 @@ _BUILDERS: dict[str, Callable[[StatementBuilder, Syntax], tuple[n.Stmt, ...]]] =
     "do_statement": _S._while, "switch_statement": _S._switch, "return_statement": _S._leave,
     "break_statement": _S._leave, "continue_statement": _S._leave,
     "labeled_statement": _S._label, "declaration": _S._declaration,
-    "enum_specifier": _S._enumeration,
+    "enum_specifier": _S._enumeration, **dict.fromkeys(RECORDS, _S._struct),
     "alias_declaration": _S._alias, "type_definition": _S._typedef,
     "static_assert_declaration": _S._assert,
     "init_statement": lambda b, node: b.statements(node.named_children),
