@@ -67,12 +67,23 @@ class BlockOrigins:
                 new = [x for x in _names(_value(one)) if x not in names]
                 names += new[: MAX_NAMES - len(names)]
         yield from (place(p.at) for p in function.parameters if p.name in names and p.value)
+        yield from self._templated(names, function)
         places = {p.name: at for at, p in enumerate(function.parameters)}
         wanted = {places[name] for name in names if name in places}
         for caller, call in self.callers(function.name) if wanted and callers else ():
             for at in wanted:
                 if at < len(call.arguments) and caller is not function:
                     yield from self._made(call.arguments[at], caller, callers - 1)
+
+    def _templated(self, names: Sequence[str], function: n.Definition) -> Iterator[Lines]:
+        """Calls of a function that give a template argument by its name, or a member of a struct
+        that is named as that."""
+        last = {name.rpartition("::")[2] for name in names}
+        at = [i for i, one in enumerate(function.template) if one.dtype != "typename"
+              and one.name in last]  # fmt: skip
+        for _, call in self.callers(function.name) if at else ():
+            if isinstance(call.function, n.Name) and len(call.function.arguments) > max(at):
+                yield place(call.at)
 
     def writes(self, function: n.Definition) -> dict[str, list[Write]]:
         """What a function declares and sets, by name; a field of a variable belongs to it."""

@@ -15,17 +15,21 @@ MAX_SITES = 60
 
 MAX_DEPTH = 5
 """Names behind names that a template argument is followed through."""
+MAX_GIVEN = 40
+"""Arguments of one kernel and of the structs among them that are followed."""
 
 
 def compiled_in(definition: n.Definition, sites: Sequence[LaunchSite]) -> tuple[Decision, ...]:
     """The names of a template kernel with arguments, where launches of the kernel's file stand, and
-    the tests by which the host takes one set of arguments or another."""
+    what their arguments were given before, and the tests by which the host takes one set of
+    arguments or another."""
     home = definition.at.path
     named = [one for one in sites[:MAX_SITES] if one.kernel.arguments]
     lines = {place(one.kernel.at) for one in named if one.kernel.at.path == home}
     if not definition.template or not lines:
         return ()
     lines |= _chosen_by(named, home)
+    lines |= {place(at) for one in named for at in _given(one) if at.path == home}
     return (
         Decision(
             axis="specialization", value="constexpr", kind=AxisKind.HOST,
@@ -71,3 +75,22 @@ def shown_by(site: LaunchSite) -> Iterator[str]:
         yield text
         if isinstance(one, n.CType | n.Name) and depth < MAX_DEPTH:
             pending += [(argument, depth + 1) for argument in one.arguments]
+
+
+def _given(site: LaunchSite) -> Iterator[n.Place]:
+    """Where the types and values were named that the arguments of a kernel are: a struct of such,
+    and what a dispatch chose."""
+    pending: list[n.CType | n.Expr] = list(site.kernel.arguments)
+    for one in pending:
+        if isinstance(one, n.CType):
+            name = one.name
+        elif isinstance(one, n.Name):
+            name = one.text
+        else:
+            continue
+        struct = site.names.get(f"{ALIAS}{name}")
+        made = struct or site.names.get(name)
+        if made is not None:
+            yield made.at
+        if isinstance(struct, n.Name) and len(pending) < MAX_GIVEN:
+            pending += struct.arguments
