@@ -19,11 +19,6 @@ SUFFIXES = frozenset({".cu", ".cuh", ".h", ".hpp"})
 """Kinds of file that may hold kernels in CUDA C++."""
 
 MAX_LEVELS = 12
-MAX_BESIDE = 64
-"""Folders in one that are looked into for folders of headers."""
-
-_INCLUDED = ("include", "includes")
-"""What a folder of headers is called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +49,17 @@ class Headers:
 @lru_cache(maxsize=1024)
 def _search(root: Path, start: Path, name: str) -> tuple[tuple[Path, ...], tuple[str, str] | None]:
     """Where a header was looked for, in order, and what was found; from the folder of the file that
-    includes it upwards, then in what the folders beside those on the way have to be included."""
+    includes it upwards."""
     looked: list[Path] = []
-    above = (start, *start.parents)[:MAX_LEVELS]
-    above = above[: above.index(root) + 1] if root in above else above
-    near = (one for folder in above for one in (folder, *(folder / word for word in _INCLUDED)))
-    for one in (*near, *(inner for folder in above for inner in _beside(folder))):
-        looked.append(one / name)
-        found = _text(root, one / name)
-        if found is not None:
-            return tuple(looked), found
+    for folder in (start, *start.parents)[:MAX_LEVELS]:
+        for one in (folder, folder / "include", folder / "includes"):
+            looked.append(one / name)
+            found = _text(root, one / name)
+            if found is not None:
+                return tuple(looked), found
+        if folder == root:
+            break
     return tuple(looked), None
-
-
-@lru_cache(maxsize=256)
-def _beside(folder: Path) -> tuple[Path, ...]:
-    """The folders of headers that the folders in one have."""
-    try:
-        inner = sorted(one for one in folder.iterdir() if one.is_dir())[:MAX_BESIDE]
-    except OSError:
-        return ()
-    several = (one / word for one in inner for word in _INCLUDED)
-    return tuple(one for one in several if one.is_dir())
 
 
 @lru_cache(maxsize=512)

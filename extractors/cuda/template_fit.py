@@ -21,7 +21,11 @@ def fitting(
     nothing tells. All candidates where that leaves none."""
     if not template or len(candidates) < 2:
         return candidates
-    candidates = [one for one in candidates if takes(one, count)] or candidates
+    # A specialisation has the defaults of the parameters of what it is one of.
+    candidates = [
+        one for one in candidates
+        if takes(one, count) or (one.specialised and count <= len(one.parameters))
+    ] or candidates  # fmt: skip
     told = [c for c in candidates if c.specialised or _takes(c, template, around)]
     return told or candidates
 
