@@ -9,7 +9,8 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.effects import EffectReader
 from extractors.cuda.instructions import Instruction, condition_of, instructions_of
-from extractors.cuda.values import UNKNOWN, Kind, Val
+from extractors.cuda.render import shown
+from extractors.cuda.values import UNKNOWN, Kind, Slot, Val
 from kb.dialects.cuda import APPROXIMATE, INSTRUCTIONS, REGISTERS
 from kb.ir import Literal
 from kb.ops import OpKind
@@ -65,7 +66,8 @@ class AssemblyReader(EffectReader):
         opcodes = [one.opcode for one in instructions]
         first = opcodes[0] if opcodes else ""
         done = self._special(node, first) or self._copied(node, instructions)
-        if done or self._guarded_load(node, instructions):
+        done = done or self._guarded_load(node, instructions)
+        if done or self._whole_store(node, instructions):
             return Val("")
         kind = self._kind(first) if len(set(map(self._kind, opcodes))) == 1 else None
         kind = kind or (self._kind(first) if self._leading(opcodes) else None)
@@ -153,11 +155,21 @@ class AssemblyReader(EffectReader):
         attributes: list[tuple[str, Literal]] = [("opcode", known[0].opcode[:MAX_SHOWN])]
         attributes += _cached(known[0].opcode)
         made = self.writer.emit(OpKind.LOAD, where, node.at, [("", whole)], attributes)
-        if lanes:
-            rows = [("", element)] * count
-            made = self.writer.emit(OpKind.UNPACK, [("x", made[0])], node.at, rows)
-        self._hand_out(node, made, element)
+        self._loaded(node, made[0], whole)
         return True
+
+    def _loaded(self, node: n.Assembly, name: str, whole: Kind) -> None:
+        """What was loaded where the outputs lie: as it is where they are one vector, else each of
+        its elements."""
+        vector = self._together([target for _, target in node.outputs], whole)
+        if vector is not None:
+            self.store(vector, Val(name, vector.kind), node.at)
+        elif whole.shape:
+            rows = [("", whole.element)] * int(whole.shape[0])
+            names = self.writer.emit(OpKind.UNPACK, [("x", name)], node.at, rows)
+            self._hand_out(node, names, whole.element)
+        else:
+            self._hand_out(node, [name], whole)
 
     def _hand_out(self, node: n.Assembly, names: Sequence[str], element: Kind) -> None:
         """Values where the outputs lie."""
@@ -224,9 +236,43 @@ class AssemblyReader(EffectReader):
             self.writer.emit(kind, operands, node.at, (), attributes)
             return True
         made = self.writer.emit(kind, [where], node.at, [("", whole)], attributes)
-        rows = [("", element)] * count
-        names = self.writer.emit(OpKind.UNPACK, [("x", made[0])], node.at, rows)
-        self._hand_out(node, names, element)
+        self._loaded(node, made[0], whole)
+        return True
+
+    def _together(self, targets: Sequence[n.Expr], whole: Kind) -> Slot | None:
+        """The vector in registers whose elements, all and in order, some expressions are."""
+        steps = [one.name if isinstance(one, n.Field) else "" for one in targets]
+        if "".join(steps) != "xyzw"[: len(targets)] or whole.shape != (str(len(targets)),):
+            return None
+        operands = [one.operand for one in targets if isinstance(one, n.Field)]
+        if len({shown(one) for one in operands}) != 1:
+            return None
+        where = self.place(operands[0])
+        if not isinstance(where, Slot) or where.kind.shape != whole.shape:
+            return None
+        return where if where.kind.bits == whole.bits else None
+
+    def _whole_store(self, node: n.Assembly, instructions: list[Instruction]) -> bool:
+        """A store of a vector in registers whose elements the text names. False for others."""
+        only = instructions[0] if len(instructions) == 1 else None
+        if only is None or only.guard or node.outputs or self._kind(only.opcode) != OpKind.STORE:
+            return False
+        lanes, dtype = _LANES.search(only.opcode), _DTYPE.search(only.opcode)
+        address = _BRACKETS.search(only.operands)
+        if lanes is None or dtype is None or address is None:
+            return False
+        order = [i for i in only.references if i != int(address[1])]
+        if sorted((int(address[1]), *order)) != list(range(len(node.inputs))):
+            return False
+        whole = replace(Kind(_ptx(dtype.group(1))), shape=(lanes[1],))
+        vector = self._together([node.inputs[i][1] for i in order], whole)
+        if vector is None:
+            return False
+        pointer = self.read(node.inputs[int(address[1])][1])
+        operands = [("pointer", pointer.name), ("value", self.load(vector, node.at).name)]
+        attributes: list[tuple[str, Literal]] = [("opcode", only.opcode[:MAX_SHOWN])]
+        attributes += _cached(only.opcode)
+        self.writer.emit(OpKind.STORE, operands, node.at, (), attributes)
         return True
 
     def _output_kind(self, target: n.Expr, kind: Kind) -> Kind:

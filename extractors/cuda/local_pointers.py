@@ -20,11 +20,12 @@ class LocalPointerReader(FieldReader):
     def reached(self, local: Pointing, index: n.Expr | None, at: n.Place) -> Where | None:
         """Part of a variable that a pointer to it reaches; seen as the pointer's type."""
         where = local.where
+        first = index is None or (isinstance(index, n.Constant) and index.value == 0)
+        if first and local.offset is None and where.kind == local.kind:
+            return where
         if local.offset is not None:
             step = self._steps(local, index, at)
             return self._element(replace(where), local.kind, step) if step is not None else None
-        if index is None and where.kind == local.kind:
-            return where
         number = where.kind.dtype == local.kind.dtype and not local.kind.shape
         if where.kind.shape and (number or where.kind.element == local.kind):
             step = self.read(index) if index is not None else self.constant(0, at)

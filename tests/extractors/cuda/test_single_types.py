@@ -51,8 +51,10 @@ def test_registers_that_one_instruction_moves_are_one_vector() -> None:
     assert load.results[0].type is not None
     assert load.results[0].type.shape == ("2",)
     assert load.attribute("cache") == store.attribute("cache") == "cs"
-    vectors = {op.result for op in ops(kernel, OpKind.VECTOR)}
-    assert store.operand("value") in vectors
+    assert store.operand("value") == load.result
+    text = _MOVES.replace('"r"(v.x), "r"(v.y));', '"r"(v.y), "r"(v.x));')
+    (store,) = ops(sound(text), OpKind.STORE)
+    assert store.operand("value") in {op.result for op in ops(sound(text), OpKind.VECTOR)}
 
 
 def test_registers_that_do_not_fit_the_vector_stay_as_they_are() -> None:

@@ -1,0 +1,60 @@
+"""Pointers that are moved over arrays in registers, and structs inside functions."""
+
+from __future__ import annotations
+
+from kb.ops import OpKind
+from tests.extractors.cuda.samples import ops, sound
+
+_MOVED = """template <typename T> __device__ void fetch(void* to, const void* from) {
+    uint4* data = reinterpret_cast<uint4*>(to);
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+        : "=r"(data[0].x), "=r"(data[0].y), "=r"(data[0].z), "=r"(data[0].w) : "l"(from));
+}
+template <typename T, int N>
+__global__ void k(const T* x, float* out) {
+    constexpr int n = 16 / sizeof(T);
+    T row[N * n];
+    for (int i = 0; i < N; i++) {
+        T* part = row + i * n;
+        fetch<T>(part, x + (i * 32 + threadIdx.x) * n);
+    }
+    float sum = 0.f;
+    for (int i = 0; i < N * n; i++) sum += float(row[i]);
+    out[threadIdx.x] = sum;
+}
+"""
+_UNION = """__global__ void k(const float4* x, float* out) {
+    union { float4 whole; float part[4]; } v;
+    struct Place { int at; float value; };
+    v.whole = x[threadIdx.x];
+    Place best = {0, v.part[0]};
+    for (int i = 1; i < 4; i++)
+        if (v.part[i] > best.value) { best.value = v.part[i]; best.at = i; }
+    out[best.at] = best.value;
+}
+"""
+
+
+def test_a_loop_carries_what_a_moved_pointer_writes() -> None:
+    kernel = sound(_MOVED)
+    assert not ops(kernel, OpKind.OPAQUE)
+    first, _ = ops(kernel, OpKind.FOR)
+    assert any(r.type is not None and r.type.shape for r in first.results)
+    text = _MOVED.replace("        fetch<T>(part", "        fetch<T>(row")
+    assert len(ops(sound(text), OpKind.FOR)[0].results) == 1
+
+
+def test_what_is_loaded_lies_in_the_array() -> None:
+    kernel = sound(_MOVED)
+    (load,) = ops(kernel, OpKind.LOAD)
+    (insert,) = ops(kernel, OpKind.INSERT)
+    assert insert.operand("value") == load.result
+
+
+def test_structs_without_a_name_and_in_functions_are_read() -> None:
+    kernel = sound(_UNION)
+    assert not ops(kernel, OpKind.OPAQUE)
+    parts = [op for op in ops(kernel, OpKind.ATTRIBUTE) if op.attribute("name") == "part"]
+    assert parts
+    assert all(op.results[0].type is not None and op.results[0].type.shape == ("4",)
+               for op in parts)  # fmt: skip
