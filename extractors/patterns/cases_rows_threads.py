@@ -376,3 +376,11 @@ OWN_ROW_THREADS = """__global__ void own(const float* x, float* out) {
 }
 """
 """Eight elements that one thread keeps, their largest and their quotients."""
+
+RESET_THREADS = """__global__ void scaled(const float* x, float* out, int* counts, int n, int m) {
+    if (blockIdx.x == 0 && threadIdx.x < m) counts[threadIdx.x] = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        out[blockIdx.x * n + i] = x[blockIdx.x * n + i] * 2.f;
+}
+"""
+"""One block sets counters back besides its row."""

@@ -21,7 +21,7 @@ from extractors.patterns.cases_pointer import (
 )
 from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
-from extractors.patterns.cases_rows_threads import COLUMNS_THREADS
+from extractors.patterns.cases_rows_threads import COLUMNS_THREADS, RESET_THREADS
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from extractors.patterns.jobs_by_block import JOBS_THREADS, parted_jobs
@@ -36,7 +36,7 @@ from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
 from kb.analysis.own_columns import by_lanes, column_sums, row_of_warp
-from kb.analysis.own_places import scattered
+from kb.analysis.own_places import by_one_block, scattered
 from kb.analysis.own_walks import mapped_items, own_walks
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.splits import added_parts, lane_sums, pieces
@@ -178,6 +178,7 @@ class OneOutputTilePerCta(Pattern):
         Case(LISTED, "one listed item per CTA"),
         Case(_ROLES_POINTER, "roles by the block id"),
         Case(COUNT_THREADS, "one input tile per CTA"),
+        Case(RESET_THREADS, "one row per CTA"),
         Case(COLUMNS_THREADS, "one tile per CTA"),
         Case(vary(COLUMNS_THREADS, ("blockIdx.x * 32 + lane", "blockIdx.x")), "one column per CTA"),
     )
@@ -229,6 +230,7 @@ class OneOutputTilePerCta(Pattern):
             vary(_ROLES_POINTER, ("    else:\n", "    if count > 4:\n")),
             why="all blocks store to one place",
         ),
+        NearMiss(vary(RESET_THREADS, ("== 0 &&", "< n &&")), why="blocks store to one place"),
         NearMiss(CHUNK_COUNTED, why="a block goes through a chunk of rows"),
         NearMiss(PRODUCT_PERSISTENT, why="a loop over work items decides where each tile goes"),
         NearMiss(
@@ -255,7 +257,7 @@ class OneOutputTilePerCta(Pattern):
         shared = added_parts(facts)
         if not stores and (pieces(facts) or shared or any(lane_sums(facts, a) for a in placed)):
             stores = placed
-        beside = [a for a in facts.stores if a not in placed]
+        beside = [a for a in facts.stores if a not in placed and not by_one_block(facts, a)]
         if not stores:
             yield from self._by_input(facts)
         alone = {a: _alone(facts, a) for a in beside if not a.is_atomic and not by_last(facts, a)}

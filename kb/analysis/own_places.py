@@ -8,7 +8,10 @@ from functools import lru_cache
 
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
+from kb.analysis.idioms import sides
 from kb.analysis.symbolic import Atom, AtomKind, Expr, mul, of
+from kb.ops import OpKind
 
 
 @lru_cache(maxsize=2)
@@ -60,3 +63,44 @@ def _of_blocks(atom: Atom) -> bool:
     """True for a block id, and for what divisions leave of one alone."""
     found = of(atom)
     return found.has(AtomKind.BLOCK) and not found.has(AtomKind.LANE)
+
+
+def by_one_block(facts: Facts, access: Access) -> bool:
+    """Whether threads reach an access in one block only, whose number a test around it asks for."""
+    if not facts.of_threads:
+        return False
+    around = (access.node, *access.node.around())
+    asked = [
+        branch.op.inputs[0] for branch in facts.guards(access.node)
+        if any(n.parent is branch and n.branch == 0 for n in around)
+    ]  # fmt: skip
+    asked += [value for role, value in access.node.op.operands if role == "mask"]
+    for condition in asked:
+        for test in _all_of(facts, condition):
+            one, other = sides(facts, test) if test.op.kind == OpKind.EQ else (None, None)
+            for this, that in ((one, other), (other, one)):
+                if this is not None and that is not None and that.constant is not None:
+                    if {atom.kind for atom in this.top()} == {AtomKind.BLOCK}:
+                        return True
+    return False
+
+
+def _all_of(facts: Facts, condition: str) -> list[Node]:
+    """The tests that must all hold for a condition to hold."""
+    found: list[Node] = []
+    pending = [condition]
+    for value in pending:
+        node = facts.graph.producer(value)
+        if node is None:
+            continue
+        if node.op.kind in (OpKind.AND, OpKind.BIT_AND):
+            pending += node.op.inputs
+        elif node.op.kind == OpKind.IF_EXPRESSION:
+            last = node.op.regions[-1].terminator
+            other = facts.graph.producer(last.inputs[0]) if last and last.inputs else None
+            first = node.op.regions[0].terminator
+            if other is not None and other.op.attribute("value") is False:
+                pending += [node.op.inputs[0], *(first.inputs if first is not None else ())]
+        else:
+            found.append(node)
+    return found
