@@ -119,6 +119,21 @@ def peaks(x, out, R: gl.constexpr, C: gl.constexpr):
 """
 _THREADS = ("warps_per_cta", "threads_per_warp")
 
+_WEIGHTED = """template <int V, int K>
+__global__ void joined(const float* x, const float* w, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float acc[V];
+    for (int k = 0; k < V; k++) acc[k] = 0.f;
+#pragma unroll
+    for (int j = 0; j < K; j++) {
+#pragma unroll
+        for (int k = 0; k < V; k++) acc[k] += x[(j * n + i) * V + k] * w[j];
+    }
+    for (int k = 0; k < V; k++) out[i * V + k] = acc[k];
+}
+"""
+"""Every thread adds up K vectors of V elements."""
+
 
 class ReductionScope(Pattern):
     """Shuffles combine a warp; partial results in shared memory, or a tree in it, a block, and so
@@ -131,6 +146,7 @@ class ReductionScope(Pattern):
     source = "Luitjens, Faster Parallel Reductions on Kepler (2014): warp, block and grid"
     matches = (
         Case(_HELD_THREADS, "thread"),
+        Case(_WEIGHTED, "thread"),
         Case(FLASH_THREADS, "warp"),
         Case(ROW_NORM_THREADS, "block"),
         Case(_GRID, "grid"),
@@ -159,6 +175,8 @@ class ReductionScope(Pattern):
         ),
         NearMiss(_PARTS, why="a row is a block's; what blocks add up is told apart", value="grid"),
         NearMiss(_HELD_THREADS.replace("sum += v[i]", "sum = v[i]"), why="nothing is added up"),
+        NearMiss(_WEIGHTED.replace("acc[k] += ", "acc[k] = "), why="the last row is kept"),
+        NearMiss(_WEIGHTED.replace("acc[k] += ", "acc[k] = acc[0] + "), why="another one is added"),
         NearMiss(
             _HANDED.replace("v[i] = op(v[i], other)", "v[0] = op(v[1], other)"),
             why="the value of another lane meets another value",

@@ -13,6 +13,8 @@ from kb.ops import READS, WRITES, OpKind
 
 _TOTALS = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
 _STEPS = (OpKind.ADD, OpKind.FMA, OpKind.MAXIMUM, OpKind.MINIMUM)
+_MOST = 24
+"""Elements of an array that one round of a loop adds to."""
 
 
 @lru_cache(maxsize=2)
@@ -40,3 +42,60 @@ def held_sums(facts: Facts) -> list[tuple[Role, Node]]:
             if any(graph.rests_on(n.op.operand("value"), loop.node) for n in stores):
                 found.append((state.role, made))
     return found
+
+
+def array_sums(facts: Facts) -> list[Node]:
+    """The steps of loops with known rounds in which a thread adds what it loads to every element of
+    an array in registers that something is stored of."""
+    if not facts.of_threads:
+        return []
+    graph = facts.threads
+    loads, stores = graph.of(*READS), [n for n in graph.of(*WRITES) if n.op.inputs]
+    found = []
+    for loop in facts.thread_loops:
+        known = loop.range is not None and loop.range.op.kind == OpKind.STATIC_RANGE
+        for state in loop.carried if known else ():
+            if state.role in _TOTALS or not any(graph.rests_on(state.next, n) for n in loads):
+                continue
+            step = _element_step(facts, state.next, state.argument)
+            kept = step is not None and any(
+                graph.rests_on(n.op.operand("value"), loop.node) for n in stores
+            )
+            found += [step] if step is not None and kept else []
+    return found
+
+
+def _element_step(facts: Facts, value: str, begun: str) -> Node | None:
+    """The step that adds to an element of an array what is put in its place, from one value of the
+    array to another; None where elements are put there in another way."""
+    graph, inner = facts.threads, {x.node: x for x in facts.thread_loops}
+    step: Node | None = None
+    for _ in range(_MOST):
+        node = graph.producer(value)
+        if value == begun or node is None:
+            return step if value == begun else None
+        if node.op.kind == OpKind.FOR and node in inner:
+            states = [s for s in inner[node].carried if s.result == value]
+            step = _element_step(facts, states[0].next, states[0].argument) if states else None
+            if step is None:
+                return None
+            value = states[0].init
+        elif node.op.kind == OpKind.INSERT:
+            step = graph.producer(node.op.operand("value"))
+            if step is None or step.op.kind not in _STEPS or not _own(facts, node, step):
+                return None
+            value = node.op.operand("x") or ""
+        else:
+            return None
+    return None
+
+
+def _own(facts: Facts, put: Node, step: Node) -> bool:
+    """Whether a step adds to the element in whose place it is put."""
+    values, index = facts.values, put.op.operand("index")
+    taken = (facts.threads.producer(value) for value in step.op.inputs)
+    return any(
+        n is not None and n.op.kind == OpKind.EXTRACT and n.op.operand("x") == put.op.operand("x")
+        and index is not None and values.expr(n.op.operand("index")) == values.expr(index)
+        for n in taken
+    )  # fmt: skip

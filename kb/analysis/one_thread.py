@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.held_sums import held_sums
+from kb.analysis.held_sums import array_sums, held_sums
 from kb.analysis.loops import Loop, Role, grower
 from kb.analysis.stages import (
     added_by_atomics,
@@ -29,7 +29,7 @@ def of_one_thread(facts: Facts) -> list[Node]:
     if together or joined or partials_joined(facts) or added_by_atomics(facts):
         return []
     alone = [n for loop in facts.rolled_loops for n in _summed(facts, loop)]
-    return alone + [node for _, node in held_sums(facts)]
+    return alone + [node for _, node in held_sums(facts)] + array_sums(facts)
 
 
 def _summed(facts: Facts, loop: Loop) -> list[Node]:
