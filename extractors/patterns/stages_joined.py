@@ -7,6 +7,12 @@ from functools import lru_cache
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases_biased import (
+    BIASED,
+    BIASED_FLAT_THREADS,
+    BIASED_THREADS,
+    BIASED_TILE,
+)
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     LAYER_NORM_POINTER,
@@ -90,6 +96,7 @@ from kb.analysis.single_steps import (
     scanned,
     shared_out,
     shared_rows,
+    shifted,
     turned,
 )
 from kb.evidence import Decision
@@ -141,6 +148,7 @@ _STAGES: tuple[tuple[str, Stage], ...] = (
     ("decay", decays),
     ("modulation", modulations),
     ("gain", shared_rows),
+    ("bias", shifted),
     ("convolution", convolved),
     ("softmax", shared_out),
     ("weighted sum", weighted_sums),
@@ -256,6 +264,10 @@ class StagesJoined(Pattern):
         Case(DECAYED, "product and decay in one kernel"),
         Case(LOWER, "product and mask in one kernel"),
         Case(CURVED, "gain and activation in one kernel"),
+        Case(BIASED, "bias and activation in one kernel"),
+        Case(BIASED_TILE, "bias and activation in one kernel"),
+        Case(BIASED_THREADS, "bias and activation in one kernel"),
+        Case(BIASED_FLAT_THREADS, "bias and activation in one kernel"),
         Case(BESIDE, _APART),
         Case(GATE, "activation and gate in one kernel"),
         Case(GATE_TILE, "activation and gate in one kernel"),
@@ -303,6 +315,12 @@ class StagesJoined(Pattern):
             why="what multiplies and what is added belongs to the row",
             value="gain and activation in one kernel",
         ),
+        NearMiss(vary(BIASED, ("(h + at,", "(h + row * n + at,")), why="a row of its own is added"),
+        NearMiss(
+            vary(BIASED_TILE, ("index=(0,)", "index=(row,)")), why="a row of its own is added"
+        ),
+        NearMiss(vary(BIASED_THREADS, ("h[i]", "h[row * n + i]")), why="a row of its own is added"),
+        NearMiss(vary(BIASED_FLAT_THREADS, ("h[i % n]", "h[i]")), why="an array like the other"),
         NearMiss(vary(GATE, (" * u,", " * v,")), why="one tile, no gate"),
         NearMiss(vary(GATE_TILE, ("* u)", "* 2.0)")), why="a number, no gate"),
         NearMiss(vary(GATE_THREADS, (" * y[i]", " * 2.0f")), why="a number, no gate"),

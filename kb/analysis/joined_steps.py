@@ -10,7 +10,7 @@ from kb.analysis.idioms import LARGE, between_lanes, is_wide, masks
 from kb.analysis.merging import LOGARITHMS
 from kb.analysis.normalisations import Normalisation, normalisations
 from kb.analysis.rotations import rotations
-from kb.analysis.symbolic import Atom, AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ops import OpKind
 
 _PLACES = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LOADED)
@@ -119,6 +119,55 @@ def gains_behind(facts: Facts, curves: list[Node]) -> list[Node]:
                 if all(own - _places(a) for a in held):
                     found.append(node)
     return found
+
+
+def biases_before(facts: Facts, curves: list[Node]) -> list[Node]:
+    """Additions, before a function is taken, of what rows share: fewer places say where it lies
+    than where the rows lie, or it begins again with every row."""
+    if facts.contractions or facts.reductions or not curves:
+        return []
+    found = []
+    for node in facts.graph.of(OpKind.ADD):
+        if not any(facts.graph.rests_on(curve.result, node) for curve in curves):
+            continue
+        for bias, row in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            held, own = facts.held_loads(_if_given(facts, bias)), facts.feeding(row)
+            if held and own and all(_shared(a, own) for a in held):
+                found.append(node)
+    return found
+
+
+def _if_given(facts: Facts, value: str) -> str:
+    """What is chosen where zero is chosen else."""
+    node = facts.graph.producer(facts.graph.core(value) or value)
+    if node is not None and node.op.kind == OpKind.SELECT:
+        sides = [node.op.operand(side) or "" for side in ("x", "y")]
+        rest = [side for side in sides if facts.number(side) != 0]
+        return rest[0] if len(rest) == 1 else value
+    return value
+
+
+def _shared(access: Access, rows: list[Access]) -> bool:
+    """Whether what is read is the same for several rows."""
+    others = [row for row in rows if row.array != access.array]
+    if not others or len(others) < len(rows):
+        return False
+    own = {place for row in others for place in _places(row)}
+    return bool(own - _places(access)) or (_again(access) and not all(map(_again, others)))
+
+
+def _again(access: Access) -> bool:
+    """Whether the place of an access is the rest of a division, or a part of that."""
+    return any(index.terms for index in access.index) and all(map(_is_rest, access.index))
+
+
+def _is_rest(index: Expr) -> bool:
+    ways = [atom for atom in index.top() if any(e.has(*_PLACES) for e in atom.args)
+            or atom.kind in (*_PLACES, AtomKind.LANE)]  # fmt: skip
+    return bool(ways) and all(
+        atom.kind is AtomKind.MOD or (atom.kind is AtomKind.FLOOR_DIV and _is_rest(atom.args[0]))
+        for atom in ways
+    )
 
 
 def _places(access: Access) -> set[Atom]:

@@ -19,7 +19,7 @@ from kb.analysis.composed_sums import tapped
 from kb.analysis.convolution import convolution
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.joined_steps import gains_behind, left_out, triangles
+from kb.analysis.joined_steps import biases_before, gains_behind, left_out, triangles
 from kb.analysis.normalisations import normalisations
 from kb.analysis.rebuilt import normalised
 from kb.analysis.rotations import rotations
@@ -74,6 +74,11 @@ def convolved(facts: Facts) -> list[Node]:
 
 def shared_rows(facts: Facts) -> list[Node]:
     return gains_behind(facts, activated(facts))
+
+
+def shifted(facts: Facts) -> list[Node]:
+    """Where a bias is added before an activation."""
+    return biases_before(facts, activated(facts))
 
 
 def gated(facts: Facts) -> list[Node]:
