@@ -13,6 +13,9 @@ from kb.analysis.rotations import rotations
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.ops import OpKind
 
+MAX_CHOICES = 3
+"""Choices in choices of what is added."""
+
 _PLACES = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LOADED)
 
 
@@ -131,20 +134,20 @@ def biases_before(facts: Facts, curves: list[Node]) -> list[Node]:
         if not any(facts.graph.rests_on(curve.result, node) for curve in curves):
             continue
         for bias, row in (node.op.inputs[:2], node.op.inputs[1::-1]):
-            held, own = facts.held_loads(_if_given(facts, bias)), facts.feeding(row)
+            held, own = _chosen(facts, bias), facts.feeding(row)
             if held and own and all(_shared(a, own) for a in held):
                 found.append(node)
     return found
 
 
-def _if_given(facts: Facts, value: str) -> str:
-    """What is chosen where zero is chosen else."""
+def _chosen(facts: Facts, value: str, depth: int = 0) -> list[Access]:
+    """The loads that a value is, or is chosen of, if not zero."""
     node = facts.graph.producer(facts.graph.core(value) or value)
-    if node is not None and node.op.kind == OpKind.SELECT:
-        sides = [node.op.operand(side) or "" for side in ("x", "y")]
-        rest = [side for side in sides if facts.number(side) != 0]
-        return rest[0] if len(rest) == 1 else value
-    return value
+    if node is None or node.op.kind != OpKind.SELECT or depth > MAX_CHOICES:
+        return facts.held_loads(value)
+    sides = [node.op.operand(side) or "" for side in ("x", "y")]
+    every = [_chosen(facts, side, depth + 1) for side in sides if facts.number(side) != 0]
+    return [a for held in every for a in held] if all(every) else []
 
 
 def _shared(access: Access, rows: list[Access]) -> bool:
