@@ -133,6 +133,14 @@ def pointed(given: Sequence[n.Expr], names: Names) -> tuple[n.Expr, ...]:
     return tuple(found)
 
 
+def by_name(call: n.Call) -> n.Call:
+    """A call of the call operator of a variable as a call of the variable."""
+    match call.function:
+        case n.Field(operand=n.Name(text=text), name="operator()", arguments=arguments):
+            return replace(call, function=n.Name(call.function.at, text, arguments))
+    return call
+
+
 def last_name(name: str) -> str:
     return name.rpartition("::")[2]
 

@@ -12,12 +12,15 @@ from kb.evidence import AxisKind, Decision, Lines
 
 
 def promises(definition: n.Definition, library: Library) -> Iterator[Decision]:
-    """One decision with the lines of all such pointers that stand in the file of the kernel."""
-    lines = set(_fields(definition, library)) | {
-        place(one.at)
-        for one in n.inside(definition.body)
-        if isinstance(one, n.Variable) and one.type.restrict
-    }
+    """One decision with the lines of all such pointers that stand in the file of the kernel; copies
+    of what the kernel is given with that promise add nothing to it."""
+    lines = set(_fields(definition, library))
+    if not any(one.type.restrict for one in definition.parameters):
+        lines |= {
+            place(one.at)
+            for one in n.inside(definition.body)
+            if isinstance(one, n.Variable) and one.type.restrict
+        }
     if lines:
         yield Decision(
             axis="aliasing", value="__restrict__", pattern="restrict-qualified-pointers",

@@ -12,6 +12,7 @@ from extractors.cuda.handed import (
     MAX_HANDED,
     Handed,
     Open,
+    by_name,
     last_name,
     launched,
     of_device,
@@ -280,6 +281,7 @@ class Walker:
         }  # fmt: skip
 
     def _call(self, node: n.Call) -> None:
+        node = by_name(node)
         self.checks += tuple(dispatched(node))
         self._walk((node.function, node.arguments))
         self.checks += tuple(checked(node))

@@ -79,3 +79,13 @@ def test_namesakes_are_told_apart(text: str, grids: list[list[str]]) -> None:
     facts = host_facts(read_cuda(text, "k.cu"))
     found = [[one.grid[0] for one in facts[name].launches] for name in ("k", "k_2")]
     assert found == grids
+
+
+def test_a_lambda_is_called_with_template_arguments() -> None:
+    host = (
+        "void run(float* x, int n, int w) {\n"
+        "  auto launch = [&]<int W>() { k<W, float><<<n, W * 32>>>(x, n); };\n"
+        "  switch (w) { case 1: launch.template operator()<1>(); break;\n"
+        "    case 2: launch.template operator()<2>(); break; }\n}\n"
+    )
+    assert _bound(host) == [(("1", "float"), "w == 1"), (("2", "float"), "w == 2")]
