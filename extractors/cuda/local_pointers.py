@@ -36,7 +36,7 @@ class LocalPointerReader(FieldReader):
         return replace(where, kind=local.kind, path=(*where.path, "as", step))
 
     def _element(self, where: Slot, kind: Kind, step: Val) -> Slot:
-        if where.kind.dtype == kind.dtype and not kind.shape and where.kind.shape:
+        if where.kind.dtype == kind.dtype and not kind.shape and len(where.kind.shape) == 1:
             return replace(where, kind=where.kind.element, path=(*where.path, step))
         return replace(where, kind=kind, path=(*where.path, "as", step))
 
@@ -52,6 +52,10 @@ class LocalPointerReader(FieldReader):
             part = unit.bits if not same else 1
             if whole and part is None and unit.dtype.startswith("dtypeof("):
                 return self._further(self._wholes(step, unit, whole, at), index, at)
+            if whole and part and part > whole and part % whole == 0:
+                times = self.constant(part // whole, at)
+                operands = [("lhs", step.name), ("rhs", times.name)]
+                return self._further(self.one(OpKind.MUL, operands, at, step.kind), index, at)
             if not whole or not part or whole % part:
                 return None
             count = self.constant(whole // part, at)
@@ -100,6 +104,8 @@ class LocalPointerReader(FieldReader):
                 base = self.pointing(left)
                 if base is not None and base.offset is None:
                     return replace(base, offset=self.read(right), unit=base.kind)
+                if base is not None and base.offset is not None and base.unit == base.kind:
+                    return replace(base, offset=self._further(base.offset, right, node.at))
             case n.Field() | n.Index():
                 part = self.place(node) if self.in_registers(node) else None
                 if isinstance(part, Slot) and part.kind.shape:

@@ -21,11 +21,12 @@ def fitting(
     nothing tells. All candidates where that leaves none."""
     if not template or len(candidates) < 2:
         return candidates
-    # A specialisation has the defaults of the parameters of what it is one of.
-    candidates = [
-        one for one in candidates
-        if takes(one, count) or (one.specialised and count <= len(one.parameters))
-    ] or candidates  # fmt: skip
+    exact = [one for one in candidates if takes(one, count)]
+    if not any(one.specialised for one in exact):
+        # A specialisation has the defaults of the parameters of what it is one of.
+        more = [c for c in candidates if c.specialised and count < len(c.parameters)]
+        exact = [one for one in candidates if one in exact or one in more]
+    candidates = exact or candidates
     told = [c for c in candidates if c.specialised or _takes(c, template, around)]
     return told or candidates
 

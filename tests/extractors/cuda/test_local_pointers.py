@@ -58,3 +58,64 @@ def test_structs_without_a_name_and_in_functions_are_read() -> None:
     assert parts
     assert all(op.results[0].type is not None and op.results[0].type.shape == ("4",)
                for op in parts)  # fmt: skip
+
+
+_TWICE = """#include <cuda_fp16.h>
+__device__ float total(const __half2* data) {
+    const __half* parts = reinterpret_cast<const __half*>(data);
+    return __half2float(parts[3]);
+}
+template <int N> __global__ void k(const uint4* x, float* out) {
+    __half2 held[N * 4];
+    for (int i = 0; i < N; i++) {
+        __half2* part = held + i * 2;
+        *reinterpret_cast<uint4*>(part + i * 2) = x[i];
+    }
+    float sum = 0.f;
+    for (int i = 0; i < N; i++) sum += total(held + i * 4);
+    out[threadIdx.x] = sum;
+}
+"""
+
+
+def test_a_pointer_is_moved_twice_and_seen_as_one_to_parts() -> None:
+    kernel = sound(_TWICE)
+    assert not ops(kernel, OpKind.OPAQUE)
+    (load,) = ops(kernel, OpKind.LOAD)
+    (insert,) = ops(kernel, OpKind.INSERT)
+    assert insert.operand("value") == load.result
+    (part,) = ops(kernel, OpKind.EXTRACT)
+    assert part.results[0].type is not None
+    assert part.results[0].type.dtype == "f16"
+    assert not part.results[0].type.shape
+
+
+_SIZED = """enum class Policy { All, Global };
+template <int Bytes, Policy policy = Policy::All> __device__ void fetch(void* to, const void* from);
+template <int Bytes, Policy policy = Policy::All>
+__device__ void fetch(void* to, const void* from, bool wanted);
+template <> __device__ void fetch<8>(void* to, const void* from) {
+    *(uint2*)to = *(const uint2*)from;
+}
+template <> __device__ void fetch<4>(void* to, const void* from) {
+    *(unsigned*)to = *(const unsigned*)from;
+}
+template <> __device__ void fetch<8, Policy::Global>(void* to, const void* from) {
+    *(uint2*)to = __ldcg((const uint2*)from);
+}
+template <> __device__ void fetch<4>(void* to, const void* from, bool wanted) {
+    if (wanted) *(unsigned*)to = *(const unsigned*)from;
+}
+template <int Bytes> __global__ void k(const float* x, float* out) {
+    float held[Bytes / 4];
+    fetch<Bytes>(held, x + threadIdx.x);
+    out[threadIdx.x] = held[0];
+}
+"""
+
+
+def test_specialisations_for_a_number_that_is_left_open_are_read_beside_each_other() -> None:
+    kernel = sound(_SIZED)
+    assert not ops(kernel, OpKind.OPAQUE)
+    assert len(ops(kernel, OpKind.LOAD)) == 2
+    assert all(op.attribute("cache") is None for op in ops(kernel, OpKind.LOAD))
