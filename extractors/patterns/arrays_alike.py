@@ -269,7 +269,8 @@ class ArraysAlike(Pattern):
         apart = _apart(facts)
         if apart:
             made = [facts.graph.producer(facts.graph.core(s.value)) for s in apart]
-            yield self.decide(facts, _APART, [*parted_jobs(facts), *apart, *made])
+            read = [a for s in apart for a in facts.feeding(s.value)]
+            yield self.decide(facts, _APART, [*parted_jobs(facts), *apart, *made, *read])
 
 
 def alike(facts: Facts) -> tuple[list[Access], list[Access]] | None:
