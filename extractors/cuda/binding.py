@@ -15,6 +15,7 @@ from extractors.cuda.overloads import (
     converting,
     of_any_extent,
 )
+from extractors.cuda.pack_names import count_of
 from extractors.cuda.packs import counted, expanded, is_pack
 from extractors.cuda.same_work import never_used, only_converts, shown_by, standing_for
 from extractors.cuda.template_fit import fitting, is_deduced
@@ -57,8 +58,7 @@ class BindingReader(VectorReader):
             if max(self.read_once[one.at] for one in candidates) > SMALL:
                 return None
         template = expanded(template, self.frame)
-        around = self.trail[-1] if self.trail else self.entry
-        candidates = fitting(candidates, template, len(node.arguments), around)
+        candidates = fitting(candidates, template, node, (self.entry, *self.trail)[-1])
         candidates, closed = self._written_for(candidates, template)
         meant = [c for c in candidates if not never_used(c)]
         if closed or not _by_type(meant) or converted_to(candidates, template):
@@ -156,9 +156,9 @@ class BindingReader(VectorReader):
         for place, parameter in enumerate(function.template):
             if parameter.pack and (template or not is_deduced(parameter, function)):
                 rest = template[place:]
-                frame.bind(n.count_of(parameter.name), self.constant(len(rest), at))
+                frame.bind(count_of(parameter.name), self.constant(len(rest), at))
                 for number, argument in enumerate(rest):
-                    part = replace(parameter, name=f"{n.count_of(parameter.name)}{number}")
+                    part = replace(parameter, name=f"{count_of(parameter.name)}{number}")
                     self._template(part, argument, at, frame)
                 break
             if place < len(template):

@@ -119,7 +119,7 @@ class Library:
             self._functions[last] = next((found for found in several if found), [])
         return self._functions[last]
 
-    def declared(self, name: str) -> list[tuple[int, tuple[n.TemplateParameter, ...]]]:
+    def declared(self, name: str) -> list[n.Declared]:
         """Templates of a function that are declared with defaults and without a body, each with how
         many parameters the function has."""
         last = name.rpartition("::")[2]

@@ -156,11 +156,6 @@ class Braces(Expr):
     type: CType | None = None
 
 
-def count_of(pack: str) -> str:
-    """The name that stands for how many arguments a pack has."""
-    return f"{pack}__pack"
-
-
 @dataclass(frozen=True, slots=True)
 class Lambda(Expr):
     """A closure that sees the variables around it, with its own `template`."""
@@ -348,8 +343,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct or class: fields, methods, constants, aliases. `open`: fields may lie over each
-    other or come from an unknown base; `inner`: it stands in another and has its parameters."""
+    """A struct. `open`: fields may overlap or come from an unknown base; `inner`: in another."""
 
     name: str
     at: Place
@@ -363,6 +357,9 @@ class Record:
     inner: bool = False
 
 
+Declared = tuple[int, tuple[TemplateParameter, ...]]  # how many parameters, and the template
+
+
 @dataclass(slots=True)
 class Unit:
     """What one file defines."""
@@ -372,11 +369,7 @@ class Unit:
     records: dict[str, list[Record]] = field(default_factory=dict)
     aliases: dict[str, Alias] = field(default_factory=dict)
     constants: dict[str, Variable] = field(default_factory=dict)
-    declared: dict[str, list[tuple[int, tuple[TemplateParameter, ...]]]] = field(
-        default_factory=dict
-    )
-    """Templates of functions that are declared with defaults and without a body, each with how many
-    parameters the function has."""
+    declared: dict[str, list[Declared]] = field(default_factory=dict)
     broken: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -401,8 +394,7 @@ def parts(node: Expr | Stmt) -> list[object]:
 
 
 def _below(kind: type) -> Held:
-    _HELD[kind] = held(kind) if issubclass(kind, (Expr, Stmt)) else nothing
-    return _HELD[kind]
+    return _HELD.setdefault(kind, held(kind) if issubclass(kind, (Expr, Stmt)) else nothing)
 
 
 _HELD: dict[type, Held] = {}

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from extractors.cuda import nodes as n
+from extractors.cuda.pack_names import count_of
 from extractors.cuda.values import Frame, Val
 
 MAX_PACK = 16
@@ -30,7 +31,7 @@ def takes(function: n.Definition, count: int) -> bool:
 def counted(parameter: n.Variable) -> str:
     """The name under which the number of arguments of a pack is bound; with an index behind it,
     that of one of them."""
-    return n.count_of(parameter.name.removeprefix("...").strip())
+    return count_of(parameter.name.removeprefix("...").strip())
 
 
 def folded(node: n.Fold, frame: Frame) -> n.Expr | None:
@@ -69,7 +70,7 @@ def _packs(node: n.Expr, frame: Frame) -> dict[str, int]:
     found: dict[str, int] = {}
     for one in n.inside(node):
         if isinstance(one, n.Name):
-            bound = frame.find(n.count_of(one.text))
+            bound = frame.find(count_of(one.text))
             if isinstance(bound, Val) and isinstance(bound.const, int):
                 found[one.text] = int(bound.const)
     return found
@@ -83,7 +84,7 @@ def _size(node: n.Expr, frame: Frame) -> int | None:
 def _each(node: n.Expr, frame: Frame) -> Iterator[n.Expr]:
     packs = _packs(node, frame)
     for index in range(min(_size(node, frame) or 0, MAX_PACK)):
-        yield _renamed(node, {name: f"{n.count_of(name)}{index}" for name in packs})
+        yield _renamed(node, {name: f"{count_of(name)}{index}" for name in packs})
 
 
 def _renamed(node: _T, names: dict[str, str]) -> _T:

@@ -294,9 +294,7 @@ class _UnitBuilder(StatementBuilder):
                 yield n.Variable(self.at(node), declared.name, declared.type, default, None, words)
 
 
-def _with_defaults(
-    function: n.Definition, declared: Sequence[tuple[int, tuple[n.TemplateParameter, ...]]]
-) -> n.Definition:
+def _with_defaults(function: n.Definition, declared: Sequence[n.Declared]) -> n.Definition:
     """A definition with the defaults of the declaration of its template."""
     own = [one.dtype for one in function.template]
     for count, template in declared if own else ():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
 from extractors.cuda.macros import MARK
+from extractors.cuda.pack_names import count_of
 from extractors.cuda.preprocess import Prepared
 
 if TYPE_CHECKING:
@@ -34,8 +35,7 @@ class ExpressionBuilder:
 
     def at(self, node: Syntax) -> n.Place:
         """Where a node stands in the file."""
-        row, column = node.start_point
-        end_row, end_column = node.end_point
+        (row, column), (end_row, end_column) = node.start_point, node.end_point
         line = self.prepared.line(row, column)
         end = self.prepared.line(end_row, max(end_column - 1, 0))
         return n.Place(line, column, max(line, end), self.path)
@@ -268,7 +268,7 @@ class ExpressionBuilder:
             return n.SizeOf(self.at(node), self.descriptor(kind))
         value = self.expression(node.child_by_field_name("value"))
         if isinstance(value, n.Name) and any(one.type == "..." for one in node.children):
-            return n.Name(value.at, n.count_of(value.text))
+            return n.Name(value.at, count_of(value.text))
         return n.SizeOf(self.at(node), None, value)
 
     def _braces(self, node: Syntax) -> n.Expr:

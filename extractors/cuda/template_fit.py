@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.core import INTEGERS
+from extractors.cuda.pack_names import count_of
 from extractors.cuda.packs import takes
 from kb.dialects.cuda import CUDA
 
@@ -13,14 +14,15 @@ _TYPES = ("typename", "template")
 
 
 def fitting(
-    candidates: Sequence[n.Definition], template: Sequence[n.CType | n.Expr], count: int,
+    candidates: Sequence[n.Definition], template: Sequence[n.CType | n.Expr], call: n.Call,
     around: n.Definition | None,
 ) -> Sequence[n.Definition]:  # fmt: skip
-    """The candidates whose template takes the arguments of a call in the function `around`, which
-    has `count` others: so many of them, numbers where numbers are wanted, and none left that
-    nothing tells. All candidates where that leaves none."""
+    """The candidates whose template takes `template` and that take as many arguments as a call in
+    the function `around` has: numbers where numbers are wanted, and no parameter left that nothing
+    tells. All candidates where that leaves none."""
     if not template or len(candidates) < 2:
         return candidates
+    count = len(call.arguments)
     exact = [one for one in candidates if takes(one, count)]
     if not any(one.specialised for one in exact):
         # A specialisation has the defaults of the parameters of what it is one of.
@@ -85,6 +87,6 @@ def _sort(given: n.CType | n.Expr, around: n.Definition | None) -> str | None:
             return "type"
         name = given.name
     for one in around.template if around is not None and name else ():
-        if one.name == name or name.startswith(n.count_of(one.name)):
+        if one.name == name or name.startswith(count_of(one.name)):
             return None if one.dtype == "auto" else _sort_of(one.dtype)
     return None
