@@ -15,12 +15,13 @@ MAX_SITES = 60
 
 MAX_DEPTH = 5
 """Names behind names that a template argument is followed through."""
+
 MAX_GIVEN = 40
 """Arguments of one kernel and of the structs among them that are followed."""
 
 
 def compiled_in(definition: n.Definition, sites: Sequence[LaunchSite]) -> tuple[Decision, ...]:
-    """The names of a template kernel with arguments, where launches of the kernel's file stand, and
+    """The names of a template kernel with arguments, where launches of the kernel's file stand,
     what their arguments were given before, and the tests by which the host takes one set of
     arguments or another."""
     home = definition.at.path
