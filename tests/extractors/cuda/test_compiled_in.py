@@ -69,7 +69,9 @@ _ELSEWHERE = _TEMPLATE[: _TEMPLATE.index("void run")]
     [
         pytest.param(_TEMPLATE, [((7, 7), (8, 8), (10, 10))], id="two launches, chosen by a test"),
         pytest.param(_SAME, [((8, 8), (10, 10))], id="two launches of one kernel"),
-        pytest.param(_BY_CALLER, [((8, 8), (12, 12))], id="types that the caller chooses"),
+        pytest.param(
+            _BY_CALLER, [((8, 8), (12, 12), (13, 13), (15, 15))], id="types that the caller chooses"
+        ),
         pytest.param(_BY_CASE, [((8, 8), (9, 9), (11, 11), (12, 12))], id="cases"),
         pytest.param(_NAMED, [((7, 7),)], id="named before it is launched"),
         pytest.param(_PLAIN, [], id="no template"),
