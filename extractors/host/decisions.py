@@ -43,6 +43,7 @@ from extractors.host.expr import atoms
 from extractors.host.facts import Material, axis_atoms, is_extent
 from extractors.host.grids import coupled
 from extractors.host.layouts import by_strides
+from extractors.host.led import led_elsewhere
 from extractors.host.padding import host_padded
 from extractors.host.partial import stages, summed
 from extractors.host.passes import boundaries
@@ -96,7 +97,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     for told in _OF_ALL_LAUNCHES:
         rows += told(material)
     rows += by_device(material, rows)
-    return tuple(with_views(_joined(rows)))
+    return tuple(led_elsewhere(material, with_views(_joined(rows))))
 
 
 def _joined(rows: list[Decision]) -> list[Decision]:

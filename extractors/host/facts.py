@@ -111,15 +111,21 @@ class Material:
         return self._lines[key]
 
     def _made(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+        value = self.argument(launch, name)
+        if value is None or self.origins is None:
+            return ()
+        own = any(param == name for param, _ in self.signature.params)
+        return tuple(self._rule(value)) if own else self.origins.of(value)
+
+    def argument(self, launch: LaunchRecord, name: str) -> ast.expr | None:
+        """What a launch is given for a parameter or an option, as it is written."""
         call = self.origins.call_at(launch.lines) if self.origins else None
         names = [param for param, _ in self.signature.params]
-        if call is None or self.origins is None or name not in names:
-            named = [k for k in call.keywords if k.arg == name] if call else []
-            return self.origins.of(named[0].value) if named and self.origins else ()
-        value = self.origins.argument(call, name, names.index(name), self.row(launch))
-        if value is None:
-            return ()
-        return tuple(self._rule(value))
+        if call is None or self.origins is None:
+            return None
+        if name not in names:
+            return next((k.value for k in call.keywords if k.arg == name), None)
+        return self.origins.argument(call, name, names.index(name), self.row(launch))
 
     def row(self, launch: LaunchRecord) -> RowHint:
         """What tells the row of arguments of a launch from those of others."""

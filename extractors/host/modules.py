@@ -255,3 +255,12 @@ def parse_quietly(text: str) -> ast.Module | None:
         return python_module(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def absolute(module: str, node: ast.ImportFrom) -> str:
+    """The dotted name of the module that a statement imports from; a package's own ends in a
+    dot."""
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".")[: -node.level]
+    return ".".join([*parts, *([node.module] if node.module else [])])

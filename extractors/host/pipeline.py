@@ -9,7 +9,7 @@ from functools import lru_cache
 from extractors.host.callers import VIEWS, leading
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
-from extractors.host.modules import parse_quietly
+from extractors.host.modules import absolute, parse_quietly
 from extractors.host.origins import lines_of
 from extractors.host.passes import HANDED_ON, LEFT, TAKEN
 from extractors.host.sides import routes_of
@@ -161,7 +161,7 @@ def _elsewhere(material: Material, tree: ast.Module, module: str, name: str, ste
     """Whether the name that a module imports is a kernel, or a function that leads to some."""
     for node in each(tree, ast.ImportFrom) if steps and material.loader else ():
         meant = [one.name for one in node.names if (one.asname or one.name) == name]
-        base = _absolute(module, node)
+        base = absolute(module, node)
         text = material.loader.source(base) if meant and material.loader else None
         other = parse_quietly(text[1]) if text else None
         if text is None or other is None:
@@ -185,12 +185,3 @@ def _kernels(tree: ast.Module) -> frozenset[str]:
 
 def _last(name: ast.expr) -> str:
     return name.attr if isinstance(name, ast.Attribute) else getattr(name, "id", "")
-
-
-def _absolute(module: str, node: ast.ImportFrom) -> str:
-    """The dotted name of the module that a statement imports from; a package's own ends in a
-    dot."""
-    if not node.level:
-        return node.module or ""
-    parts = module.split(".")[: -node.level]
-    return ".".join([*parts, *([node.module] if node.module else [])])

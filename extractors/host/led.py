@@ -1,0 +1,96 @@
+"""Where another module works out what a launch is given: the lines of a function there that assign
+what it returns."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material
+from extractors.host.modules import absolute, parse_quietly
+from extractors.host.origins import lines_of
+from extractors.host.tree import loaded_names
+from extractors.syntax.nodes import each
+from kb.evidence import Decision
+from kb.ir import Origin
+
+MAX_LAUNCHES = 8
+"""Launches of one kernel whose arguments are followed."""
+
+_HINTED = {"num_warps": "num_warps", "prefetch_depth": "num_stages", "cluster_size": "num_ctas"}
+"""Axes that a launch decides by a keyword."""
+
+
+def led_elsewhere(material: Material, rows: Sequence[Decision]) -> list[Decision]:
+    """The decisions, those that rest on what an imported function returns with its lines."""
+    found: dict[str, set[tuple[ast.Assign, Origin]]] = {}
+    told = []
+    for row in rows:
+        hint = _HINTED.get(row.axis)
+        names = [hint] if hint else [name for name in (row.subject or "").split(", ") if name]
+        led: set[Origin] = set(row.elsewhere)
+        for name in names:
+            if name not in found:
+                found[name] = {pair for one in material.launches[:MAX_LAUNCHES]
+                               for pair in _returned(material, one, name)}  # fmt: skip
+            led |= {at for place, at in found[name] if lines_of(place) in row.lines}
+        told.append(replace(row, elsewhere=tuple(sorted(led))) if led else row)
+    return told
+
+
+def _returned(
+    material: Material, launch: LaunchRecord, name: str
+) -> Iterator[tuple[ast.Assign, Origin]]:
+    """Assignments behind an argument of a launch whose value an imported function returns, and
+    where that function assigns it."""
+    value = material.argument(launch, name)
+    if value is None or material.origins is None:
+        return
+    used = {one.id for one in loaded_names(value)}
+    for place in material.origins.statements(value):
+        if not isinstance(place, ast.Assign):
+            continue
+        used |= {one.id for one in loaded_names(place.value)}
+        if isinstance(place.value, ast.Call) and isinstance(place.value.func, ast.Name):
+            for at in _imported(material, place.value.func.id, _positions(place.targets, used)):
+                yield place, at
+
+
+def _positions(targets: Sequence[ast.expr], used: set[str]) -> list[int | None]:
+    """Which of the values side by side that a call gives are used; None for the one it gives."""
+    first = targets[0]
+    if not isinstance(first, ast.Tuple):
+        return [None]
+    return [i for i, one in enumerate(first.elts) if isinstance(one, ast.Name) and one.id in used]
+
+
+def _imported(material: Material, name: str, positions: Sequence[int | None]) -> Iterator[Origin]:
+    """Where a function of another module of the package assigns what it returns."""
+    for node in each(material.tree, ast.ImportFrom) if material.loader else ():
+        meant = [one.name for one in node.names if (one.asname or one.name) == name]
+        base = absolute(material.module, node)
+        text = material.loader.source(base) if meant and material.loader else None
+        tree = parse_quietly(text[1]) if text else None
+        if text is None or tree is None:
+            continue
+        for function in tree.body:
+            if isinstance(function, ast.FunctionDef) and function.name == meant[0]:
+                yield from ((text[0], at) for p in positions for at in _assigned(function, p))
+
+
+def _assigned(function: ast.FunctionDef, position: int | None) -> Iterator[tuple[int, int]]:
+    """From the first to the last line that assigns what a function returns at a position."""
+    ends = [node.value for node in each(function, ast.Return) if node.value is not None]
+    parts = [end.elts[position] if position is not None and isinstance(end, ast.Tuple)
+             and position < len(end.elts) else end for end in ends]  # fmt: skip
+    names = {one.id for part in parts for one in loaded_names(part)}
+    given: list[tuple[ast.stmt, ast.expr]] = [
+        (node, target) for node in each(function, ast.Assign) for target in node.targets
+    ]
+    given += [(node, node.target) for node in each(function, ast.AugAssign)]
+    held = [node for node, to in given if isinstance(to, ast.Name) and to.id in names]
+    places = [lines_of(node) for node in held or parts]
+    if places:
+        yield min(first for first, _ in places), max(last for _, last in places)

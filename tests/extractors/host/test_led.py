@@ -1,0 +1,40 @@
+"""What another module works out for a launch is told with its lines there."""
+
+from __future__ import annotations
+
+from tests.extractors.host.conftest import Read
+
+_SETTINGS = """import triton
+def settings(n):
+    block = triton.next_power_of_2(n)
+    warps = 4
+    if block >= 2048:
+        warps = 8
+    return block, warps
+"""
+_MAIN = """import triton
+from pkg.near import settings
+@triton.jit
+def k(x, n, BLOCK: "tl.constexpr"):
+    pass
+def run(x):
+    n = x.shape[-1]
+    size, count = settings(n)
+    k[(x.shape[0],)](x, n, BLOCK=size, num_warps=count)
+"""
+_OWN = _MAIN.replace("from pkg.near import settings\n", _SETTINGS.partition("\n")[2])
+
+
+def test_an_imported_function_leads_to_its_assignments(read: Read) -> None:
+    found = read(_MAIN, pkg__near=_SETTINGS).decisions
+    led = {d.axis: d.elsewhere for d in found if d.elsewhere}
+    assert led["num_warps"] == (("pkg/near.py", (4, 6)),)
+    assert led["tile_padding"] == (("pkg/near.py", (3, 3)),)
+
+
+def test_a_function_of_the_file_leads_nowhere(read: Read) -> None:
+    assert not [d for d in read(_OWN).decisions if d.elsewhere]
+
+
+def test_a_module_that_is_not_there_leads_nowhere(read: Read) -> None:
+    assert not [d for d in read(_MAIN).decisions if d.elsewhere]
