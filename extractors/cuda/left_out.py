@@ -84,8 +84,7 @@ def _chains(
             labels = [label for label, _ in one.cases if label is not None]
             rest = [body for label, body in one.cases if label is None]
             bodies = [body for label, body in one.cases if label is not None and body]
-            empty = all(isinstance(x, n.Leave) for body in rest for x in body)
-            if empty and len(labels) >= _LEAST and not _refused(function, one):
+            if not rest and len(labels) >= _LEAST and not _refused(function, one):
                 yield [one.value], [*bodies]
 
 

@@ -49,6 +49,10 @@ class WaitWithoutEnd(Rule):
             why="it gives up after some time",
         ),
         NearMiss(
+            vary(_FLAG, ("while (flag[blockIdx.x] != n) { }", "long long from = clock64();\n    do { } while (flag[blockIdx.x] != n && clock64() - from < 1000000);")),
+            why="its condition looks at the clock, too",
+        ),
+        NearMiss(
             vary(_FLAG, ("volatile int* flag", "const int* flag"), ("while (flag[blockIdx.x] != n) { }", "int k = 0;\n    while (flag[k] != n) { k += 1; }")),
             why="it goes through the array",
         ),

@@ -9,7 +9,10 @@ from kb.analysis.graph import Node
 from kb.analysis.record_fields import field_of
 from kb.ops import ATOMICS, OpKind
 
-_ENDING = (OpKind.BREAK, OpKind.RETURN, OpKind.TRAP, OpKind.OPAQUE, OpKind.CALL, OpKind.INLINE_ASM)
+_ENDING = (
+    OpKind.BREAK, OpKind.RETURN, OpKind.TRAP, OpKind.CLOCK, OpKind.OPAQUE, OpKind.CALL,
+    OpKind.INLINE_ASM,
+)  # fmt: skip
 _READING = (OpKind.LOAD, OpKind.ATOMIC_ADD, OpKind.ATOMIC_OR, OpKind.ATOMIC_XCHG, OpKind.ATOMIC_MAX,
             OpKind.ATOMIC_CAS)  # fmt: skip
 _MOVED = (OpKind.ADD, OpKind.COPY, OpKind.POINTER_CAST, OpKind.CAST)
