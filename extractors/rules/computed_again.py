@@ -70,6 +70,14 @@ class ComputedAgain(Rule):
             vary(_POINTER, ("to = row * n +", "to = row * n * 2 +")), why="another place"
         ),
         NearMiss(
+            vary(_POINTER, ("    to = row * n", "    at += n\n    to = row * n")),
+            why="the first name has moved on by then",
+        ),
+        NearMiss(
+            vary(_TILES, ("    v = ct.gather", "    at += n\n    v = ct.gather")),
+            why="the first name has moved on by then",
+        ),
+        NearMiss(
             vary(_POINTER, ("    to = row * n + tl.arange(0, T)\n",
                             "    to = tl.zeros([T], tl.float32) - 1.0\n"),
                  ("    v = tl.load(x", "    low = tl.zeros([T], tl.float32) - 1.0\n"
@@ -163,6 +171,8 @@ class _Reader:
     steps: dict[object, int] = field(default_factory=dict)
     of_run: dict[object, bool] = field(default_factory=dict)
     """Whether a number rests on what only the run gives: other tiles hold constants."""
+    stands: dict[str, str] = field(default_factory=dict)
+    """The value that a name of the source stands for, as far as the program was gone through."""
 
     def pairs(
         self, region: Region, numbers: dict[str, object], known: dict[object, Op]
@@ -173,13 +183,22 @@ class _Reader:
             if key is None:
                 numbers.update((result.name, ("own", result.name)) for result in op.results)
                 for inner in op.regions:
+                    self.stands |= {one.hint: one.name for one in inner.arguments}
                     own = {one.name: ("own", one.name) for one in inner.arguments}
                     yield from self.pairs(inner, numbers | own, dict(known))
+                self.stands |= {result.hint: result.name for result in op.results}
                 continue
             numbers[op.result] = key
             first = known.setdefault(key, op)
-            if first is not op and self._worth(op, key) and _lines(first) != _lines(op):
+            again = first is not op and self._worth(op, key) and _lines(first) != _lines(op)
+            if again and (op.kind in READS or self._still(first)):
                 yield first, op
+            self.stands[op.results[0].hint] = op.result
+
+    def _still(self, first: Op) -> bool:
+        """Whether the source has a name for a tile, and has given it to nothing else since."""
+        name = first.results[0].hint
+        return bool(_name(first)) and self.stands.get(name) == first.result
 
     def _key(self, op: Op, numbers: dict[str, object]) -> object | None:
         """What an operation gives, in terms of values before it; None for what may differ each
