@@ -23,7 +23,7 @@ def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     one by one; else of the assignments behind what the search is given, and of what it says in
     place. With the functions that those call for configurations."""
     called = tuple(map(lines_of, _makers(material, _roots(material, material.origins, search))))
-    given = _given(material.origins, search, "configs", search.place)
+    given = configurations(material.origins, search)
     given = _table(material.origins, search) if given is None else given
     made = material.origins.of(given) if material.origins is not None else ()
     if search.generator is not None:
@@ -32,6 +32,11 @@ def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
         return (search.generator[1], *called, *listed)
     in_place = (lines_of(given),) if isinstance(given, (*_COMPREHENSIONS, ast.List)) else ()
     return (*made, *called, *in_place) if made or called else (search.lines,)
+
+
+def configurations(origins: Origins | None, search: SearchRecord) -> ast.expr | None:
+    """What a search is given as configurations, as it is written."""
+    return _given(origins, search, "configs", search.place)
 
 
 def making(material: Material, search: SearchRecord) -> list[ast.AST]:

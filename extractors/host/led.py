@@ -7,7 +7,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from extractors.host.events import LaunchRecord
+from extractors.host.configurations import configurations
+from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.facts import Material
 from extractors.host.modules import absolute, parse_quietly
 from extractors.host.origins import lines_of
@@ -26,6 +27,7 @@ _HINTED = {"num_warps": "num_warps", "prefetch_depth": "num_stages", "cluster_si
 def led_elsewhere(material: Material, rows: Sequence[Decision]) -> list[Decision]:
     """The decisions, those that rest on what an imported function returns with its lines."""
     found: dict[str, set[tuple[ast.Assign, Origin]]] = {}
+    tables = {search.lines: {*_configurations(material, search)} for search in material.searches}
     told = []
     for row in rows:
         hint = _HINTED.get(row.axis)
@@ -36,6 +38,8 @@ def led_elsewhere(material: Material, rows: Sequence[Decision]) -> list[Decision
                 found[name] = {pair for one in material.launches[:MAX_LAUNCHES]
                                for pair in _returned(material, one, name)}  # fmt: skip
             led |= {at for place, at in found[name] if lines_of(place) in row.lines}
+        if row.value == "tuned" or row.axis == "autotuning":
+            led |= {at for place, every in tables.items() if place in row.lines for at in every}
         told.append(replace(row, elsewhere=tuple(sorted(led))) if led else row)
     return told
 
@@ -58,6 +62,20 @@ def _returned(
                 yield place, at
 
 
+def _configurations(material: Material, search: SearchRecord) -> Iterator[Origin]:
+    """Where another module makes the configurations that a search is given."""
+    given = configurations(material.origins, search)
+    if isinstance(given, ast.Name):
+        for file, tree, name in _modules(material, given.id):
+            for node in tree.body:
+                if isinstance(node, ast.Assign) and any(
+                    isinstance(to, ast.Name) and to.id == name for to in node.targets
+                ):
+                    yield file, lines_of(node)
+    elif isinstance(given, ast.Call) and isinstance(given.func, ast.Name):
+        yield from _imported(material, given.func.id, [None])
+
+
 def _positions(targets: Sequence[ast.expr], used: set[str]) -> list[int | None]:
     """Which of the values side by side that a call gives are used; None for the one it gives."""
     first = targets[0]
@@ -68,16 +86,22 @@ def _positions(targets: Sequence[ast.expr], used: set[str]) -> list[int | None]:
 
 def _imported(material: Material, name: str, positions: Sequence[int | None]) -> Iterator[Origin]:
     """Where a function of another module of the package assigns what it returns."""
-    for node in each(material.tree, ast.ImportFrom) if material.loader else ():
-        meant = [one.name for one in node.names if (one.asname or one.name) == name]
-        base = absolute(material.module, node)
-        text = material.loader.source(base) if meant and material.loader else None
-        tree = parse_quietly(text[1]) if text else None
-        if text is None or tree is None:
-            continue
+    for file, tree, meant in _modules(material, name):
         for function in tree.body:
-            if isinstance(function, ast.FunctionDef) and function.name == meant[0]:
-                yield from ((text[0], at) for p in positions for at in _assigned(function, p))
+            if isinstance(function, ast.FunctionDef) and function.name == meant:
+                yield from ((file, at) for p in positions for at in _assigned(function, p))
+
+
+def _modules(material: Material, name: str) -> Iterator[tuple[str, ast.Module, str]]:
+    """The modules of the package that a name is imported from, each with its file and what the name
+    is called there."""
+    loader = material.loader
+    for node in each(material.tree, ast.ImportFrom) if loader else ():
+        meant = [one.name for one in node.names if (one.asname or one.name) == name]
+        text = loader.source(absolute(material.module, node)) if meant and loader else None
+        tree = parse_quietly(text[1]) if text else None
+        if text is not None and tree is not None:
+            yield text[0], tree, meant[0]
 
 
 def _assigned(function: ast.FunctionDef, position: int | None) -> Iterator[tuple[int, int]]:

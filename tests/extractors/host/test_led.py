@@ -32,6 +32,29 @@ def test_an_imported_function_leads_to_its_assignments(read: Read) -> None:
     assert led["tile_padding"] == (("pkg/near.py", (3, 3)),)
 
 
+_TABLE = """import triton
+configs = [
+    triton.Config({"BLOCK": b}, num_warps=w) for b in (64, 128) for w in (4, 8)
+]
+"""
+_TUNED = """import triton
+from pkg.near import configs
+@triton.autotune(configs=configs, key=["n"])
+@triton.jit
+def k(x, n, BLOCK: "tl.constexpr"):
+    pass
+def run(x):
+    n = x.shape[-1]
+    k[(x.shape[0],)](x, n)
+"""
+
+
+def test_a_search_leads_to_an_imported_table(read: Read) -> None:
+    found = read(_TUNED, pkg__near=_TABLE).decisions
+    led = {d.axis: d.elsewhere for d in found if d.elsewhere}
+    assert led == dict.fromkeys(("autotuning", "num_warps"), (("pkg/near.py", (2, 4)),))
+
+
 def test_a_function_of_the_file_leads_nowhere(read: Read) -> None:
     assert not [d for d in read(_OWN).decisions if d.elsewhere]
 
