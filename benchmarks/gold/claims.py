@@ -175,11 +175,6 @@ DEFECTS = {
         r"\b(?:shapes?|sizes|extents|contiguity)\b.*\b(?:not|never) (?:compared|checked)"
         r"|\bnever (?:compared|checked against)\b|\bneither shape\b"
     ),
-    "places not checked": re.compile(
-        r"\b(?:ind(?:ex|ices)|labels?|targets?|positions?|ids?)\b.*(?:not checked|no check\b"
-        r"|unchecked|without a check|past the|out[- ]of[- ](?:range|bounds)|\boutside)"
-        r"|\bcheck(?:s|ed)? them against the extents|\bneither the (?:ids|ind\w+|labels)\b"
-    ),
     "computed again": re.compile(
         r"\b(?:computed|loaded|built|taken|multiplied out) (?:again|twice|anew|a second time)\b"
         r"|\brecomputes?\b|\brepeats?\b|\bsame values\b|\bapplied a second time\b"

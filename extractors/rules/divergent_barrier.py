@@ -24,6 +24,8 @@ _SHARES = {OpKind.FLOOR_DIV, OpKind.SHIFT_RIGHT}
 """What makes the number of its warp of the index of a thread."""
 
 ALL_LANES = (0xFFFFFFFF, -1)
+HALF_A_WARP = 16
+"""A shuffle over fewer lanes stays within a group that a warp holds several of."""
 """The mask of a whole warp, and as a number with a sign (CUDA C++ Programming Guide, warp shuffle
 functions)."""
 
@@ -64,7 +66,7 @@ _ROUNDS = """
 __global__ void sums(const float* x, float* out, int n) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
     float v = x[blockIdx.x * n + i];
-    v += __shfl_xor_sync(0xffffffff, v, 1);
+    v += __shfl_xor_sync(0xffffffff, v, 16);
     out[blockIdx.x * n + i] = v;
   }
 }
@@ -74,7 +76,7 @@ __global__ void sums(const float* x, float* out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) {
     float v = x[i];
-    v += __shfl_xor_sync(0xffffffff, v, 1);
+    v += __shfl_xor_sync(0xffffffff, v, 16);
     out[i] = v;
   }
 }
@@ -87,7 +89,7 @@ __global__ void sums(const float* x, float* out, int n) {
     int i = base + threadIdx.x;
     if (i >= n) break;
     float v = x[blockIdx.x * n + i];
-    v += __shfl_xor_sync(0xffffffff, v, 1);
+    v += __shfl_xor_sync(0xffffffff, v, 16);
     out[blockIdx.x * n + i] = v;
   }
 }
@@ -119,6 +121,7 @@ class DivergentBarrier(Rule):
             why="the end is rounded up to whole steps",
         ),
         NearMiss(vary(_ROWS, ("__syncthreads", "__syncwarp")), why="the warp waits, not the block"),
+        NearMiss(vary(_SIDE, ("v, 16)", "v, 1)")), why="pairs of lanes may leave together"),
         NearMiss(
             vary(_BRANCH, ("    __syncthreads();\n    out[i] = s[0];\n  }",
                            "  }\n  __syncthreads();\n  if (i < n) { out[i] = s[0]; }")),
@@ -147,12 +150,12 @@ class DivergentBarrier(Rule):
             why="a warp takes a round as a whole",
         ),
         NearMiss(
-            vary(_ROUNDS, ("    v += __shfl_xor_sync(0xffffffff, v, 1);\n    out[blockIdx.x * n + i] = v;\n  }",
+            vary(_ROUNDS, ("    v += __shfl_xor_sync(0xffffffff, v, 16);\n    out[blockIdx.x * n + i] = v;\n  }",
                  "    out[blockIdx.x * n + i] = v;\n  }\n  float w = __shfl_xor_sync(0xffffffff, x[threadIdx.x], 1);\n  if (threadIdx.x == 0) out[n] = w;")),
             why="the lanes have come together behind the loop",
         ),
         NearMiss(
-            vary(_BROKEN, ("    v += __shfl_xor_sync(0xffffffff, v, 1);\n", ""),
+            vary(_BROKEN, ("    v += __shfl_xor_sync(0xffffffff, v, 16);\n", ""),
                  ("= v;\n  }", "= v;\n  }\n  float w = __shfl_xor_sync(0xffffffff, x[threadIdx.x], 1);\n  if (threadIdx.x == 0) out[n] = w;")),
             why="the lanes have come together behind the loop that some broke out of",
         ),
@@ -227,13 +230,16 @@ def _left(rule: Rule, subject: Subject) -> Iterator[Finding]:
 
 
 def _of_all_lanes(facts: Facts) -> list[Node]:
-    """Shuffles that name all lanes of the warp."""
-    found = []
+    """Shuffles that name all lanes of the warp; none where all of them stay within few lanes, which
+    may leave together."""
+    found, far = [], False
     for node in facts.threads.of(OpKind.SHUFFLE):
         mask = node.op.operand("mask")
         if mask is not None and facts.thread_values.expr(mask).constant in ALL_LANES:
             found.append(node)
-    return found
+            step = facts.thread_values.literal(node.op.operand("lane") or "")
+            far = far or not isinstance(step, int) or step >= HALF_A_WARP
+    return found if far else []
 
 
 def _without_some(rule: Rule, subject: Subject) -> Iterator[Finding]:
