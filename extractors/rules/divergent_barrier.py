@@ -24,10 +24,11 @@ _SHARES = {OpKind.FLOOR_DIV, OpKind.SHIFT_RIGHT}
 """What makes the number of its warp of the index of a thread."""
 
 ALL_LANES = (0xFFFFFFFF, -1)
-HALF_A_WARP = 16
-"""A shuffle over fewer lanes stays within a group that a warp holds several of."""
 """The mask of a whole warp, and as a number with a sign (CUDA C++ Programming Guide, warp shuffle
 functions)."""
+
+HALF_A_WARP = 16
+"""A shuffle over fewer lanes stays within a group that a warp holds several of."""
 
 _ROWS = """
 __global__ void sums(const float* x, float* out, int rows, int n) {
