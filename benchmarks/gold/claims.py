@@ -179,10 +179,6 @@ DEFECTS = {
         r"\b(?:computed|loaded|built|taken|multiplied out) (?:again|twice|anew|a second time)\b"
         r"|\brecomputes?\b|\brepeats?\b|\bsame values\b|\bapplied a second time\b"
     ),
-    "divided by zero": re.compile(
-        r"\bdivides? by (?:it|zero)\b|\bdivision by (?:it|zero)\b|\bdivides by 0\b"
-        r"|\bhost divides by\b|\bZeroDivisionError\b"
-    ),
     "returned": re.compile(r"\breturn annotation\b|\bannotated to return\b"),
     "registers": re.compile(
         r"\bvalues (?:a|per) thread\b|\bregisters (?:of each|per thread|of \d+ warps)\b"
