@@ -86,8 +86,8 @@ class BranchesAlike(Rule):
             for asked, lines in _alike(function):
                 yield self.finding(
                     subject,
-                    f"both branches of `{asked}` in `{function.name}` hold the same: whatever is "
-                    "asked there, nothing changes",
+                    f"two branches at `{asked}` in `{function.name}` hold the same: one of them "
+                    "could stand for both",
                     "keep one of them, or write what the other was meant to do",
                     lines,
                     Severity.NOTE,
