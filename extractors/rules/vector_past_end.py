@@ -54,6 +54,16 @@ class VectorPastEnd(Rule):
     near_misses = (
         NearMiss(_ROWS.partition("void run")[0], why="its launch was not read"),
         NearMiss(
+            vary(
+                _ROWS,
+                (
+                    "const float* x, float4* out, int n) {\n  out",
+                    "const unsigned char* x, float4* out, int n) {\n  out",
+                ),
+            ),
+            why="bytes are counted, of sizes that the host makes",
+        ),
+        NearMiss(
             vary(_ENDS, ("  twice<<<", "  if (n % 4 != 0) throw 1;\n  twice<<<")),
             why="the host checks the size",
         ),

@@ -76,9 +76,10 @@ def _asked(graph: Graph) -> set[str]:
 
 
 def whole_vectors(facts: Facts) -> Iterator[WholeVectors]:
-    """Sizes given at the launch that move a pointer before it is read as one to vectors."""
+    """Sizes given at the launch that move a pointer before it is read as one to vectors; not where
+    bytes are counted, whose sizes the host makes of others."""
     scalars = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.SCALAR}
-    for vector in vectors(facts):
+    for vector in (one for one in vectors(facts) if one.size > one.elements):
         values = facts.thread_values
         for factors, times in values.expr(vector.cast.op.inputs[0]).terms:
             sizes = [a.value for a in factors if a.kind is AtomKind.PARAMETER]
