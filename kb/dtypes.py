@@ -1,4 +1,4 @@
-"""Which types of elements are numbers with a point."""
+"""Names of the types of elements: which are numbers with a point, and which may be several."""
 
 from __future__ import annotations
 

@@ -123,13 +123,18 @@ def _outlined(kernel: ast.FunctionDef) -> list[ast.stmt]:
     helper = copy.deepcopy(kernel)
     helper.name = f"{kernel.name}_part"
     helper.body = rest
-    triton = "jit" in ast.unparse(kernel.decorator_list[0])
-    helper.decorator_list = kernel.decorator_list if triton else []
+    jits = [mark for mark in kernel.decorator_list if _is_jit(mark)]
+    helper.decorator_list = jits[-1:]
     helper.args.args = [*helper.args.args, *(ast.arg(name) for name in bound)]
     names = [a.arg for a in kernel.args.args] + bound
     call = ast.Call(ast.Name(helper.name, ast.Load()), [ast.Name(n, ast.Load()) for n in names], [])
     kernel.body = [*head, ast.Expr(call)]
     return [helper, kernel]
+
+
+def _is_jit(mark: ast.expr) -> bool:
+    """Whether a decorator makes a function of the device, not a search or a launcher around it."""
+    return ast.unparse(mark.func if isinstance(mark, ast.Call) else mark).endswith("jit")
 
 
 def _reads_block(node: ast.stmt) -> bool:

@@ -30,7 +30,8 @@ def compiled_in(definition: n.Definition, sites: Sequence[LaunchSite]) -> tuple[
     if not definition.template or not lines:
         return ()
     lines |= _chosen_by(named, home)
-    lines |= {place(at) for one in named for at in _given(one) if at.path == home}
+    given = [made for one in named for _, made in _behind(one) if made is not None]
+    lines |= {place(made.at) for made in given if made.at.path == home}
     return (
         Decision(
             axis="specialization", value="constexpr", kind=AxisKind.HOST,
@@ -41,12 +42,12 @@ def compiled_in(definition: n.Definition, sites: Sequence[LaunchSite]) -> tuple[
 
 def _chosen_by(sites: Sequence[LaunchSite], home: str) -> set[Lines]:
     """Tests of the host with other template arguments on their one side than on the other."""
-    given = [tuple(shown_by(one)) for one in sites]
+    given = [tuple(t for t, made in _behind(one) if not isinstance(made, n.Expr)) for one in sites]
     if len({*given}) == 1:
         return set()
     pairs = list(zip(sites, given, strict=True))
     tests = {test.at: shown(test) for one in sites for test in one.tests if test.at.path == home}
-    cases = {label.at: shown(label) for one in sites for _, label in one.cases}
+    cases = {label.at for one in sites for _, label in one.cases}
     labelled: dict[str, set[tuple[str, ...]]] = {}
     for one, made in pairs:
         for _, label in one.cases:
@@ -64,34 +65,16 @@ def _divides(test: str, pairs: Sequence[tuple[LaunchSite, tuple[str, ...]]]) -> 
     return bool(inside and outside) and inside != outside
 
 
-def shown_by(site: LaunchSite) -> Iterator[str]:
-    """What the template arguments of a launch are in the end, name by name."""
+def _behind(site: LaunchSite) -> Iterator[tuple[str, n.Expr | n.Variable | None]]:
+    """The template arguments of a launch and what they are made of, name by name, each with what it
+    was given: a struct of such, and what a dispatch chose."""
     pending: list[tuple[n.CType | n.Expr, int]] = [(one, 0) for one in site.kernel.arguments]
     for one, depth in pending:
         text = one.name if isinstance(one, n.CType) else shown(one)
-        behind = site.names.get(f"{ALIAS}{text}") or site.names.get(text)
-        if isinstance(behind, n.Expr) and depth < MAX_DEPTH:
-            pending.append((behind, depth + 1))
-            continue
-        yield text
-        if isinstance(one, n.CType | n.Name) and depth < MAX_DEPTH:
-            pending += [(argument, depth + 1) for argument in one.arguments]
-
-
-def _given(site: LaunchSite) -> Iterator[n.Place]:
-    """Where the types and values were named that the arguments of a kernel are: a struct of such,
-    and what a dispatch chose."""
-    pending: list[n.CType | n.Expr] = list(site.kernel.arguments)
-    for one in pending:
-        if isinstance(one, n.CType):
-            name = one.name
-        elif isinstance(one, n.Name):
-            name = one.text
-        else:
-            continue
-        struct = site.names.get(f"{ALIAS}{name}")
-        made = struct or site.names.get(name)
-        if made is not None:
-            yield made.at
-        if isinstance(struct, n.Name) and len(pending) < MAX_GIVEN:
-            pending += struct.arguments
+        made = site.names.get(f"{ALIAS}{text}") or site.names.get(text)
+        yield text, made
+        if depth < MAX_DEPTH and len(pending) < MAX_GIVEN:
+            if isinstance(made, n.Expr):
+                pending.append((made, depth + 1))
+            elif isinstance(one, n.CType | n.Name):
+                pending += [(argument, depth + 1) for argument in one.arguments]

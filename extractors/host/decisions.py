@@ -68,6 +68,12 @@ HINTS = {
     "num_stages": ("prefetch_depth", "pipeline-stages-of-the-launch"),
 }
 
+_OPTIONS = {
+    axis: tuple(name for name, (own, _) in HINTS.items() if own == axis)
+    for axis, _ in HINTS.values()
+}
+"""Keywords of a launch by the axis that they decide."""
+
 _OF_ALL_LAUNCHES = (
     optional, stand_ins, closed_form, default_warps, compiled_in, chosen_kernel, device_branches,
     shared_buffers, demanded_layout, compacted, turned_over, guarded, marked, by_strides, summed,
@@ -97,7 +103,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     for told in _OF_ALL_LAUNCHES:
         rows += told(material)
     rows += by_device(material, rows)
-    return tuple(led_elsewhere(material, with_views(_joined(rows))))
+    return tuple(led_elsewhere(material, with_views(_joined(rows)), _OPTIONS))
 
 
 def _joined(rows: list[Decision]) -> list[Decision]:

@@ -4,13 +4,13 @@ what it returns."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extractors.host.configurations import configurations
 from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.facts import Material
-from extractors.host.modules import absolute, parse_quietly
+from extractors.host.modules import imported_from
 from extractors.host.origins import lines_of
 from extractors.host.tree import loaded_names
 from extractors.syntax.nodes import each
@@ -20,18 +20,18 @@ from kb.ir import Origin
 MAX_LAUNCHES = 8
 """Launches of one kernel whose arguments are followed."""
 
-_HINTED = {"num_warps": "num_warps", "prefetch_depth": "num_stages", "cluster_size": "num_ctas"}
-"""Axes that a launch decides by a keyword."""
 
-
-def led_elsewhere(material: Material, rows: Sequence[Decision]) -> list[Decision]:
-    """The decisions, those that rest on what an imported function returns with its lines."""
+def led_elsewhere(
+    material: Material, rows: Sequence[Decision], options: Mapping[str, Sequence[str]]
+) -> list[Decision]:
+    """The decisions, those that rest on what an imported function returns with its lines; `options`
+    are the keywords of a launch by the axis that they decide."""
     found: dict[str, set[tuple[ast.Assign, Origin]]] = {}
     tables = {search.lines: {*_configurations(material, search)} for search in material.searches}
     told = []
     for row in rows:
-        hint = _HINTED.get(row.axis)
-        names = [hint] if hint else [name for name in (row.subject or "").split(", ") if name]
+        subjects = [name for name in (row.subject or "").split(", ") if name]
+        names = options.get(row.axis, subjects)
         led: set[Origin] = set(row.elsewhere)
         for name in names:
             if name not in found:
@@ -66,12 +66,12 @@ def _configurations(material: Material, search: SearchRecord) -> Iterator[Origin
     """Where another module makes the configurations that a search is given."""
     given = configurations(material.origins, search)
     if isinstance(given, ast.Name):
-        for file, tree, name in _modules(material, given.id):
-            for node in tree.body:
+        for home in imported_from(material.loader, material.tree, material.module, given.id):
+            for node in home.tree.body:
                 if isinstance(node, ast.Assign) and any(
-                    isinstance(to, ast.Name) and to.id == name for to in node.targets
+                    isinstance(to, ast.Name) and to.id == home.name for to in node.targets
                 ):
-                    yield file, lines_of(node)
+                    yield home.path, lines_of(node)
     elif isinstance(given, ast.Call) and isinstance(given.func, ast.Name):
         yield from _imported(material, given.func.id, [None])
 
@@ -86,22 +86,10 @@ def _positions(targets: Sequence[ast.expr], used: set[str]) -> list[int | None]:
 
 def _imported(material: Material, name: str, positions: Sequence[int | None]) -> Iterator[Origin]:
     """Where a function of another module of the package assigns what it returns."""
-    for file, tree, meant in _modules(material, name):
-        for function in tree.body:
-            if isinstance(function, ast.FunctionDef) and function.name == meant:
-                yield from ((file, at) for p in positions for at in _assigned(function, p))
-
-
-def _modules(material: Material, name: str) -> Iterator[tuple[str, ast.Module, str]]:
-    """The modules of the package that a name is imported from, each with its file and what the name
-    is called there."""
-    loader = material.loader
-    for node in each(material.tree, ast.ImportFrom) if loader else ():
-        meant = [one.name for one in node.names if (one.asname or one.name) == name]
-        text = loader.source(absolute(material.module, node)) if meant and loader else None
-        tree = parse_quietly(text[1]) if text else None
-        if text is not None and tree is not None:
-            yield text[0], tree, meant[0]
+    for home in imported_from(material.loader, material.tree, material.module, name):
+        for function in home.tree.body:
+            if isinstance(function, ast.FunctionDef) and function.name == home.name:
+                yield from ((home.path, at) for p in positions for at in _assigned(function, p))
 
 
 def _assigned(function: ast.FunctionDef, position: int | None) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,7 @@ from pathlib import Path as FilePath
 from typing import NamedTuple, Protocol
 
 from extractors.syntax.builtin_parser import python_module
+from extractors.syntax.nodes import each
 
 MAX_MODULE_BYTES = 2_000_000
 MAX_SCANNED = 5_000
@@ -264,3 +265,27 @@ def absolute(module: str, node: ast.ImportFrom) -> str:
         return node.module or ""
     parts = module.split(".")[: -node.level]
     return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A module that something is imported from: its file, its dotted name, and what the name is
+    called there."""
+
+    path: str
+    module: str
+    tree: ast.Module
+    name: str
+
+
+def imported_from(
+    loader: ModuleLoader | None, tree: ast.Module, module: str, name: str
+) -> Iterator[Home]:
+    """The modules of the package that a module imports a name from."""
+    for node in each(tree, ast.ImportFrom) if loader else ():
+        meant = [one.name for one in node.names if (one.asname or one.name) == name]
+        base = absolute(module, node)
+        text = loader.source(base) if meant and loader else None
+        found = parse_quietly(text[1]) if text else None
+        if text is not None and found is not None:
+            yield Home(text[0], base, found, meant[0])

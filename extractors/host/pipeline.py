@@ -9,7 +9,7 @@ from functools import lru_cache
 from extractors.host.callers import VIEWS, leading
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
-from extractors.host.modules import absolute, parse_quietly
+from extractors.host.modules import imported_from
 from extractors.host.origins import lines_of
 from extractors.host.passes import HANDED_ON, LEFT, TAKEN
 from extractors.host.sides import routes_of
@@ -159,18 +159,12 @@ def runs_kernels(material: Material, call: ast.Call) -> bool:
 
 def _elsewhere(material: Material, tree: ast.Module, module: str, name: str, steps: int) -> bool:
     """Whether the name that a module imports is a kernel, or a function that leads to some."""
-    for node in each(tree, ast.ImportFrom) if steps and material.loader else ():
-        meant = [one.name for one in node.names if (one.asname or one.name) == name]
-        base = absolute(module, node)
-        text = material.loader.source(base) if meant and material.loader else None
-        other = parse_quietly(text[1]) if text else None
-        if text is None or other is None:
-            continue
-        package = f"{base}." if text[0].endswith("__init__.py") else base
-        kernels = _kernels(other)
-        if meant[0] in kernels or routes_of(other, kernels).leads(meant[0]):
+    for home in imported_from(material.loader, tree, module, name) if steps else ():
+        package = f"{home.module}." if home.path.endswith("__init__.py") else home.module
+        kernels = _kernels(home.tree)
+        if home.name in kernels or routes_of(home.tree, kernels).leads(home.name):
             return True
-        return _elsewhere(material, other, package, meant[0], steps - 1)
+        return _elsewhere(material, home.tree, package, home.name, steps - 1)
     return False
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Subject
@@ -105,7 +106,7 @@ def _declared(facts: Facts, array: str) -> str:
     type_ = _type(facts, array)
     if type_ is None or type_.space is not MemorySpace.REGISTER or not type_.shape:
         return ""
-    if all(one.isdigit() for one in type_.shape) and _count(type_.shape) <= FEW:
+    if all(one.isdigit() for one in type_.shape) and prod(map(int, type_.shape)) <= FEW:
         return ""
     begun = graph.upstream(array, lambda node: node.op.kind not in _HANDED_ON)
     if not any(node.op.kind in _FILLED for node in begun):
@@ -130,13 +131,6 @@ def _type(facts: Facts, value: str) -> TileType | None:
         rows = (node.op.regions[region].arguments[place],)
     found = next((row.type for row in rows if row.name == value), None)
     return found if isinstance(found, TileType) else None
-
-
-def _count(shape: tuple[str, ...]) -> int:
-    count = 1
-    for extent in shape:
-        count *= int(extent)
-    return count
 
 
 def _told_by(facts: Facts, index: str, loops: dict[str, Loop]) -> str:

@@ -9,6 +9,7 @@ from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.pointed import array_of, pointer_of
 from kb.evidence import Finding, Severity
 from kb.ops import OWN_THREAD, OpKind
 
@@ -120,7 +121,7 @@ def _shared_out(subject: Subject) -> list[int]:
         own = facts.threads.node_set(_along(facts, axis))
         told = own and axis not in alone and (given or axis == 0)
         moved = facts.threads.of(OpKind.LOAD, OpKind.STORE) if told else ()
-        if any(facts.threads.resting(_pointer(node)) & own for node in moved):
+        if any(facts.threads.resting(pointer_of(node)) & own for node in moved):
             found.append(axis)
     return found
 
@@ -146,8 +147,12 @@ def _alike(facts: Facts, axis: int) -> Iterator[tuple[Node, str]]:
     ]
     first = min((node.index for node in ends), default=len(graph.nodes) + 1)
     for store in graph.of(OpKind.STORE):
-        array = _given(facts, _pointer(store))
-        if not array or store.index > first or graph.resting(_pointer(store)) & own:
+        array = array_of(graph, store)
+        if (
+            array not in graph.function.parameter_names
+            or store.index > first
+            or graph.resting(pointer_of(store)) & own
+        ):
             continue
         if store.op.attribute("space") == "shared" or store.op.operand("mask") is not None:
             continue
@@ -156,10 +161,6 @@ def _alike(facts: Facts, axis: int) -> Iterator[tuple[Node, str]]:
 
 
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
-
-
-def _pointer(node: Node) -> str:
-    return node.op.operand("pointer") or node.op.inputs[0]
 
 
 def _chosen(facts: Facts, node: Node, own: int) -> bool:
@@ -194,19 +195,3 @@ def _deciding(around: Node) -> tuple[str, ...]:
     if around.op.kind == OpKind.WHILE:
         return tuple(v for region in around.op.regions for v in region.ops[-1].inputs)
     return around.op.inputs
-
-
-def _given(facts: Facts, pointer: str) -> str:
-    """The array that a pointer begins at; empty where that is not one that the kernel is given."""
-    arrays = {p.name for p in facts.kernel.entry.parameters if p.kind.value == "array"}
-    for _ in range(16):
-        if pointer in arrays:
-            return pointer
-        node = facts.threads.producer(pointer)
-        if node is None or node.op.kind not in _MOVED or not node.op.inputs:
-            return ""
-        pointer = node.op.inputs[0]
-    return ""
-
-
-_MOVED = (OpKind.ADD, OpKind.COPY, OpKind.POINTER_CAST)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Subject
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Lines, Node
+from kb.analysis.graph import LOOPS, Lines, Node
+from kb.analysis.pointed import array_of
 from kb.evidence import Finding, Severity
 from kb.ir import Parameter, ParameterKind, TileType
 from kb.ops import OpKind
@@ -122,19 +123,8 @@ def _array(facts: Facts, node: Node, given: dict[str, Parameter]) -> str:
     none for an instruction, which no promise moves."""
     if node.op.attribute("opcode") is not None:
         return ""
-    pointer = node.op.operand("pointer") or node.op.inputs[0]
-    for _ in range(16):
-        if pointer in given:
-            return pointer
-        made = facts.threads.producer(pointer)
-        if made is None or made.op.kind not in _MOVED or not made.op.inputs:
-            return ""
-        pointer = made.op.inputs[0]
-    return ""
-
-
-_LOOPS = frozenset({OpKind.FOR, OpKind.WHILE})
-_MOVED = (OpKind.ADD, OpKind.COPY, OpKind.POINTER_CAST)
+    array = array_of(facts.threads, node)
+    return array if array in given else ""
 
 
 def _behind(facts: Facts, load: Node, store: Node) -> bool:
@@ -145,7 +135,7 @@ def _behind(facts: Facts, load: Node, store: Node) -> bool:
     graph = facts.threads
     if store.index < load.index and store.parent is load.parent:
         return not any(store.index < one.index < load.index for one in graph.of(*_ORDERING))
-    loop = next((x for x in load.around() if x.op.kind in _LOOPS and store.inside(x)), None)
+    loop = next((x for x in load.around() if x.op.kind in LOOPS and store.inside(x)), None)
     if loop is None or any(one.inside(loop) for one in graph.of(*_ORDERING)):
         return False
     leaving = [one for one in graph.of(OpKind.BREAK, OpKind.RETURN) if one.parent is store.parent]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.record_fields import field_of
+from kb.analysis.pointed import array_of
 from kb.ops import ATOMICS, OpKind
 
 _ENDING = (
@@ -15,7 +15,6 @@ _ENDING = (
 )  # fmt: skip
 _READING = (OpKind.LOAD, OpKind.ATOMIC_ADD, OpKind.ATOMIC_OR, OpKind.ATOMIC_XCHG, OpKind.ATOMIC_MAX,
             OpKind.ATOMIC_CAS)  # fmt: skip
-_MOVED = (OpKind.ADD, OpKind.COPY, OpKind.POINTER_CAST, OpKind.CAST)
 MAX_OPERATIONS = 24
 """Operations of a loop that does nothing but wait."""
 
@@ -37,7 +36,7 @@ def waits(facts: Facts) -> list[Wait]:
     for loop in facts.threads.of(OpKind.WHILE):
         read = _awaited(facts, loop)
         if read is not None:
-            found.append(Wait(loop, _array(facts, read)))
+            found.append(Wait(loop, array_of(facts.threads, read)))
     return found
 
 
@@ -90,17 +89,3 @@ def _tested(facts: Facts, loop: Node) -> list[str]:
 def _other(facts: Facts, name: str, read: Node) -> bool:
     """Whether what a loop carries is made of anything but what it reads."""
     return not any(facts.threads.rests_on(feed, read) for feed in facts.threads.feeds(name))
-
-
-def _array(facts: Facts, read: Node) -> str:
-    """The parameter, or the field of one, that an address begins at; empty for others."""
-    pointer = read.op.operand("pointer") or read.op.inputs[0]
-    names = {p.name for p in facts.kernel.entry.parameters if p.kind.value == "array"}
-    for _ in range(16):
-        if pointer in names:
-            return pointer
-        made = facts.threads.producer(pointer)
-        if made is None or made.op.kind not in _MOVED or not made.op.inputs:
-            return field_of(facts.threads, pointer) or ""
-        pointer = made.op.inputs[0]
-    return ""

@@ -6,15 +6,10 @@ from collections.abc import Iterator
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.record_fields import field_of
+from kb.analysis.pointed import array_of
 from kb.analysis.spinning import waits
-from kb.ir import ParameterKind
 from kb.ops import ATOMICS, OpKind
 from kb.space import Constraint, implied
-
-_MOVED = (OpKind.ADD, OpKind.COPY, OpKind.POINTER_CAST)
-MAX_STEPS = 16
-"""Steps from an address back to the array that it lies in."""
 
 
 def waiting(facts: Facts) -> Iterator[Constraint]:
@@ -63,23 +58,7 @@ def before_the_wait(facts: Facts) -> list[tuple[Node, str]]:
         if node.index > ends[0].index:
             break
         if node.op.kind in (OpKind.LOAD, OpKind.STORE) or node.op.kind in ATOMICS:
-            name = array_of(facts, node)
+            name = array_of(graph, node)
             if name and node.op.attribute("space") != "shared":
                 found.append((node, name))
     return found
-
-
-def array_of(facts: Facts, node: Node) -> str:
-    """The parameter, or the field of one, that an access goes to; empty for others."""
-    arrays = {
-        p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY
-    }  # fmt: skip
-    pointer = node.op.operand("pointer") or next(iter(node.op.inputs), "")
-    for _ in range(MAX_STEPS):
-        if pointer in arrays:
-            return pointer
-        made = facts.threads.producer(pointer)
-        if made is None or made.op.kind not in _MOVED or not made.op.inputs:
-            return field_of(facts.threads, pointer) or ""
-        pointer = made.op.inputs[0]
-    return ""

@@ -34,9 +34,9 @@ def _of_names(facts: Facts, loop: Loop) -> list[Node]:
         way = [one]
         while (after := follows[way[-1].argument]) is not None and len(way) < MAX_LONG:
             way.append(after)
-        loads = _loaded(facts.graph, way[-1].next, loop.node)
         whole = len(way) > 1 and len({w.argument for w in way}) == len(way)
-        if whole and loads and all(_computed_with(facts, w.argument, loop.node) for w in way):
+        loads = _loaded(facts.graph, way[-1].next, loop.node) if whole else []
+        if loads and all(_computed_with(facts, w.argument, loop.node) for w in way):
             moved = [facts.graph.producer(w.next) for w in way[:-1]]
             return [*(node for node in moved if node is not None), *loads]
     return []
