@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import pyoxigraph
-import pyshacl
 from rdflib import RDF, RDFS, SH, XSD, BNode, Graph, Literal, URIRef
 from rdflib.term import Node
 
 from kb.errors import DoesNotConform, InputError, SyntaxProblem
-from kb.graph.vocabulary import BASE, TL, ontology, turtle_files
+from kb.graph.native import node_of, turtle_graph
+from kb.graph.vocabulary import BASE, TL, ontology
 
 MAX_BYTES = 16 * 2**20
 """Longest Turtle text that is read."""
@@ -79,6 +79,8 @@ def validate(
     used = shapes_for(frozenset(str(cls) for cls in source.objects(None, RDF.type)))
     if not used:
         return ()
+    import pyshacl  # noqa: PLC0415 - a tenth of a start, and most graphs never come here
+
     _, report, _ = pyshacl.validate(
         whole, shacl_graph=shapes(), inplace=True, do_owl_imports=False, use_shapes=used
     )
@@ -133,23 +135,8 @@ def to_graph(quads: Iterable[pyoxigraph.Quad | pyoxigraph.Triple]) -> Graph:
                 f"the graph has more than {MAX_TRIPLES} triples",
                 hint="Validate one kernel at a time.",
             )
-        graph.add((_term(quad.subject), _term(quad.predicate), _term(quad.object)))
+        graph.add((node_of(quad.subject), node_of(quad.predicate), node_of(quad.object)))
     return graph
-
-
-def _term(term: object) -> Node:
-    if isinstance(term, pyoxigraph.NamedNode):
-        return URIRef(term.value)
-    if isinstance(term, pyoxigraph.BlankNode):
-        return BNode(term.value)
-    if isinstance(term, pyoxigraph.Literal):
-        if term.language:
-            return Literal(term.value, lang=term.language)
-        datatype = URIRef(term.datatype.value)
-        return Literal(term.value, datatype=None if datatype == XSD.string else datatype)
-    raise InputError(
-        "a quoted triple stands where a term is expected", hint="State it as plain triples."
-    )
 
 
 def _plain(value: Node) -> Node:
@@ -162,10 +149,7 @@ def _plain(value: Node) -> Node:
 @cache
 def shapes() -> Graph:
     """Every shape of shapes/ in one graph; read it, never write to it."""
-    graph = Graph()
-    for entry in turtle_files("shapes"):
-        graph.parse(data=entry.read_text(encoding="utf-8"), format="turtle")
-    return graph
+    return turtle_graph("shapes")
 
 
 def vocabulary_slice(data: Graph) -> Iterator[tuple[Node, Node, Node]]:

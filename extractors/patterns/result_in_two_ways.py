@@ -145,11 +145,7 @@ def _two_ways(facts: Facts, branch: Node) -> Iterator[list[Node]]:
 
 def _steps(facts: Facts, branch: Node, side: int, value: str) -> list[Node]:
     """The telling steps of one side of a branch that a value is made of."""
-    return [
-        node
-        for node in facts.graph.upstream(value)
-        if node.op.kind in _TELLING and _on(node, branch, side)
-    ]
+    return [node for node in facts.graph.roots(value, *_TELLING) if _on(node, branch, side)]
 
 
 def _on(node: Node, branch: Node, side: int) -> bool:

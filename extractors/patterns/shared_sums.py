@@ -116,8 +116,11 @@ def _added(facts: Facts, shared: SharedMemory, store: Node) -> list[Node]:
     """The load, the sum and the store, where the one place that is written is loaded once and
     something else is added."""
     graph, place = facts.threads, shared.place(store.op)
+    value = store.op.operand("value")
+    if not any(shared.place(n.op) == place for n in graph.roots(value, OpKind.LOAD)):
+        return []
     stops = (OpKind.LOAD, OpKind.SHUFFLE)
-    above = list(graph.upstream(store.op.operand("value") or "", lambda n: n.op.kind in stops))
+    above = list(graph.upstream(value or "", lambda n: n.op.kind in stops))
     loads = [n for n in above if n.op.kind == OpKind.LOAD and shared.place(n.op) == place]
     sums = [n for n in above if n.op.kind in (OpKind.ADD, OpKind.FMA)]
     own = [n for n in sums if any(graph.rests_on(n.result, load) for load in loads)]

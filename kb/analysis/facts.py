@@ -276,7 +276,7 @@ class Facts:
             return []
         found = []
         kinds = HELD | _IN_REGISTERS if self.of_threads else HELD
-        for node in self.graph.upstream(value, lambda n: n.op.kind not in kinds):
+        for node in self.graph.upstream(value, lambda n: n.op.kind not in kinds, self.access_nodes):
             access = self._by_node.get(node)
             if access is not None and not access.is_store:
                 found.append(access)

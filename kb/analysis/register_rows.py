@@ -25,12 +25,15 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
     graph = facts.threads
     sources = {n for a in loads if (n := graph.producer(a.value)) is not None}
     written: dict[str, list[Node]] = {}
+    loaded: dict[Node, bool] = {}
     found: dict[Node, None] = {}
     sums = {made.loop for _, made in held_sums(facts)}
     for taken in graph.of(OpKind.EXTRACT):
         array = taken.op.inputs[0]
         if array not in written:
-            written[array] = [n for n in puts(graph, array) if sources & _from(graph, n)]
+            made = puts(graph, array)
+            loaded.update({n: bool(sources & _from(graph, n)) for n in made if n not in loaded})
+            written[array] = [n for n in made if loaded[n]]
         others = [n for n in written[array] if _met(graph, n, taken) or _alone(n, taken, sums)]
         if others:
             found.update(dict.fromkeys([*others, taken]))

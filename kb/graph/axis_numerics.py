@@ -9,7 +9,7 @@ from pyoxigraph import RdfFormat, parse
 from kb.analysis.numerics import AxisClass, Classes
 from kb.evidence import Numerics
 from kb.graph import names
-from kb.graph.vocabulary import turtle_files
+from kb.graph.native import turtle_files
 from kb.vocabulary_model import folded
 
 _WANTED = {

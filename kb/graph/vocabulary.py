@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 from rdflib import RDF, RDFS, Graph, Namespace, URIRef
 from rdflib.namespace import DCTERMS, SKOS
@@ -18,6 +16,7 @@ from rdflib.term import Node
 
 from kb.errors import UnknownName
 from kb.evidence import AxisKind
+from kb.graph.native import turtle_graph
 
 BASE = "https://w3id.org/tilelore/"
 TL = Namespace(BASE + "ns#")
@@ -131,19 +130,10 @@ class TargetEntry:
         raise UnknownName(f"no limit `{name}`", where=self.name, hint=f"Known limits: {known}.")
 
 
-def turtle_files(package: str) -> tuple[Traversable, ...]:
-    """The Turtle files of a data package (`ontology` or `shapes`), sorted by name."""
-    found = [entry for entry in files(package).iterdir() if entry.name.endswith(".ttl")]
-    return tuple(sorted(found, key=lambda entry: entry.name))
-
-
 @cache
 def ontology() -> Graph:
     """Every module of the ontology in one graph; read it, never write to it."""
-    graph = Graph()
-    for entry in turtle_files("ontology"):
-        graph.parse(data=entry.read_text(encoding="utf-8"), format="turtle")
-    return graph
+    return turtle_graph("ontology")
 
 
 def local(node: Node) -> str:
