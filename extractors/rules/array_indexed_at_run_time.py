@@ -11,6 +11,7 @@ from extractors.rules.base import Case, NearMiss, Rule, Subject
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
+from kb.analysis.symbolic import sub
 from kb.evidence import Finding, Severity
 from kb.ir import MemorySpace, TileType
 from kb.ops import OWN_THREAD, OpKind
@@ -63,6 +64,10 @@ class ArrayIndexedAtRunTime(Rule):
             why="the rounds are known when it is compiled",
         ),
         NearMiss(
+            vary(_COUNTED, ("int k = 0; k < n; ++k", "int k = threadIdx.x; k < 512; k += 32"), ("held[k]", "held[k / 32]")),
+            why="the round of a loop whose rounds are known",
+        ),
+        NearMiss(
             vary(_COUNTED, ("sum += held[k]", "if (k < 16) sum += x[k]")), why="an array of the kernel"
         ),
     )  # fmt: skip
@@ -74,7 +79,12 @@ class ArrayIndexedAtRunTime(Rule):
             found.setdefault((name, by), []).append(node)
         home = facts.kernel.entry.span.path
         if found:
-            told = " and ".join(f"`{name}` is indexed by {by}" for name, by in found)
+            ways: dict[str, list[str]] = {}
+            for name, by in found:
+                ways.setdefault(name, []).append(by)
+            told = ", ".join(
+                f"`{name}` is indexed by {' and by '.join(w)}" for name, w in ways.items()
+            )
             yield self.finding(
                 subject,
                 f"{told}: registers have no number that a program can compute, so the array lies "
@@ -136,6 +146,8 @@ def _type(facts: Facts, value: str) -> TileType | None:
 def _told_by(facts: Facts, index: str, loops: dict[str, Loop]) -> str:
     """What tells a place at run time; empty where nothing does."""
     graph = facts.threads
+    if _round(facts, index, loops):
+        return ""
     above = list(graph.upstream(index, lambda node: node.op.kind in _MADE))
     feeds = {index, *(feed for node in above for feed in node.op.inputs)}
     if any(_open(facts, loops[feed]) for feed in feeds & loops.keys()):
@@ -145,6 +157,19 @@ def _told_by(facts: Facts, index: str, loops: dict[str, Loop]) -> str:
     if any(node.op.kind in OWN_THREAD for node in above):
         return "the number of the thread"
     return ""
+
+
+def _round(facts: Facts, index: str, loops: dict[str, Loop]) -> bool:
+    """Whether a counter is divided by its own step: that is the number of the round."""
+    graph = facts.threads
+    made = graph.producer(graph.core(index))
+    if made is None or made.op.kind not in (OpKind.DIV, OpKind.FLOOR_DIV):
+        return False
+    counter, by = made.op.inputs[:2]
+    loop = loops.get(graph.core(counter) or "")
+    expr = facts.thread_values.expr
+    steps = loop.step if loop is not None and not _open(facts, loop) else None
+    return steps is not None and not sub(expr(steps), expr(by)).terms
 
 
 def _open(facts: Facts, loop: Loop) -> bool:

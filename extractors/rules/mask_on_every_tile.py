@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
@@ -95,6 +95,13 @@ class MaskOnEveryTile(Rule):
             why="tiles before the end go past the mask",
         ),
         NearMiss(
+            vary(
+                _POINTER,
+                (_ENDS[0], "(cols[None, :] < n) & ((cols[None, :] - rows[:, None]) % 2 == 0)"),
+            ),
+            why="every other key is left out: no tile is whole",
+        ),
+        NearMiss(
             vary(_POINTER, ("rows[:, None] >= cols[None, :]", "rows[:, None] < n")),
             why="the rows of the block, which are the same in each round",
         ),
@@ -148,7 +155,11 @@ def _ends(facts: Facts) -> Iterator[Node]:
             if test.op.kind in _ASKS
             and any(counter in set(s.atoms()) and s.has(AtomKind.LANE) for s in sides(facts, test))
         ]
-        if tests and not _windowed(facts, tests):
+        if (
+            tests
+            and not _windowed(facts, mask.comparisons)
+            and not _combed(facts, mask.comparisons)
+        ):
             yield mask.node
 
 
@@ -182,7 +193,12 @@ def _branched(facts: Facts, node: Node, counter: str) -> bool:
     return False
 
 
-def _windowed(facts: Facts, tests: list[Node]) -> bool:
+def _combed(facts: Facts, tests: Sequence[Node]) -> bool:
+    """Whether a mask leaves out every so many places: no tile is whole."""
+    return any(side.has(AtomKind.MOD) for c in tests for side in sides(facts, c))
+
+
+def _windowed(facts: Facts, tests: Sequence[Node]) -> bool:
     """Whether positions are loaded, so that no tile is known to be whole."""
     return any(
         side.has(AtomKind.LOADED, AtomKind.OPAQUE) for c in tests for side in sides(facts, c)

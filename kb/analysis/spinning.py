@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.pointed import array_of
+from kb.analysis.pointed import array_of, pointer_of
+from kb.analysis.symbolic import sub
 from kb.ops import ATOMICS, OpKind
 
 _ENDING = (
@@ -22,10 +23,12 @@ MAX_OPERATIONS = 24
 @dataclass(frozen=True, slots=True)
 class Wait:
     """A loop that ends where a word has a value, and the array that the word lies in; empty where
-    that is no parameter."""
+    that is no parameter. `own` where the kernel itself counts in that word: its own blocks are
+    waited for."""
 
     loop: Node
     array: str
+    own: bool
 
 
 def waits(facts: Facts) -> list[Wait]:
@@ -36,8 +39,21 @@ def waits(facts: Facts) -> list[Wait]:
     for loop in facts.threads.of(OpKind.WHILE):
         read = _awaited(facts, loop)
         if read is not None:
-            found.append(Wait(loop, array_of(facts.threads, read)))
+            found.append(Wait(loop, array_of(facts.threads, read), _counted(facts, read)))
     return found
+
+
+def _counted(facts: Facts, read: Node) -> bool:
+    """Whether blocks of the kernel add to the word that is read."""
+    graph, expr = facts.threads, facts.thread_values.expr
+    place = pointer_of(read)
+    loaded = graph.roots(place, OpKind.LOAD)
+    return any(
+        not sub(expr(pointer_of(n)), expr(place)).terms
+        or (loaded and graph.roots(pointer_of(n), OpKind.LOAD) == loaded)
+        for n in graph.of(OpKind.ATOMIC_ADD)
+        if n is not read
+    )
 
 
 def _awaited(facts: Facts, loop: Node) -> Node | None:
