@@ -2,10 +2,11 @@
 
     .venv/bin/python -m benchmarks.invariance.run [--files 900] [--jobs 2]
 
-Files with kernels are drawn from the default set with a seed. Each is read as it is and after every
-change of `spellings` and of `rewriting` (new names, another order of independent statements, the
-body in a helper), by itself, without the host code of its package. Compared are axis, value and
-pattern of all decisions, and the operation; whether a helper holds the body is what the changes
+Files with kernels are drawn from the default set with a seed: Python, and CUDA C++ (`--cuda`).
+Python is read as it is and after every change of `spellings` and of `rewriting` (new names, another
+order of independent statements, the body in a helper), by itself, without the host code of its
+package; CUDA C++ after every change of `cuda_spellings`, with its headers. Compared are axis, value
+and pattern of all decisions, and the operation; whether a helper holds the body is what the changes
 with helpers change. Writes results.json and table.md beside this file.
 """
 
@@ -23,9 +24,11 @@ from random import Random
 from typing import Any
 
 from api.corpora import DEFAULT_SET, default_set
+from api.cuda_source import read_file
+from api.lookups import Lookups
 from api.pool import Work, each
 from api.sources import SourceFile, source_files
-from benchmarks.invariance import rewriting
+from benchmarks.invariance import cuda_spellings, rewriting
 from benchmarks.invariance.spellings import CHANGES
 from extractors.detect import detect
 from extractors.modules import ModuleText
@@ -34,7 +37,7 @@ from extractors.read import read
 HERE = Path(__file__).parent
 SEED = 20261127
 MAX_BYTES = 120_000
-"""Larger files are left out; each is read ten times."""
+"""Larger files are left out; each is read about ten times."""
 
 SECONDS = 300.0
 STRUCTURE = "code_structure"
@@ -45,6 +48,7 @@ EVERY: dict[str, Callable[[str], str]] = {
     "body in a helper": rewriting.outline,
     **CHANGES,
 }
+LANGUAGES = {"Triton and cuTile": EVERY, "CUDA C++": cuda_spellings.CHANGES}
 
 Seen = tuple[str, Counter[tuple[str, str, str]], str | None]
 
@@ -65,14 +69,19 @@ class Difference:
 class Outcome:
     """Kernels that were compared after each change, and what differed."""
 
+    language: str
     compared: tuple[tuple[str, int], ...]
     differences: tuple[Difference, ...]
 
 
-def seen(text: str) -> list[Seen]:
+def seen(text: str, file: SourceFile) -> list[Seen]:
     """Name, decisions and operation of every kernel, in the order in which the kernels stand."""
     found = []
-    for kernel in read(ModuleText("", "kernel.py", text)).kernels:
+    if language(file) == "CUDA C++":
+        kernels = read_file(file, text, Lookups(file.root)).kernels
+    else:
+        kernels = read(ModuleText("", "kernel.py", text)).kernels
+    for kernel in kernels:
         detection = detect(kernel)
         told = Counter(
             (d.axis, d.value, d.pattern) for d in detection.decisions if d.axis != STRUCTURE
@@ -81,16 +90,25 @@ def seen(text: str) -> list[Seen]:
     return found
 
 
+def language(file: SourceFile) -> str:
+    """The language of a file, as the tables call it."""
+    return "Triton and cuTile" if file.path.suffix == ".py" else "CUDA C++"
+
+
 def outcome(file: SourceFile) -> Outcome:
     """Read a file as it is and after each change that changes it."""
-    text = ast.unparse(ast.parse(file.path.read_text(encoding="utf-8", errors="replace")))
-    before = seen(text)
+    text = file.path.read_text(encoding="utf-8", errors="replace")
+    if file.path.suffix == ".py":
+        text = ast.unparse(ast.parse(text))
+    else:
+        text = text.encode("ascii", "replace").decode()
+    before = seen(text, file)
     compared, differences = [], []
-    for name, change in EVERY.items():
+    for name, change in LANGUAGES[language(file)].items():
         changed = change(text)
         if changed == text:
             continue
-        after = seen(changed)
+        after = seen(changed, file)
         if len(after) != len(before):
             why = f"{len(before)} kernels before, {len(after)} after"
             differences.append(Difference(file.shown, name, "", (why,)))
@@ -102,7 +120,7 @@ def outcome(file: SourceFile) -> Outcome:
             if lost or new:
                 row = Difference(file.shown, name, kernel, tuple(lost), tuple(new))
                 differences.append(row)
-    return Outcome(tuple(compared), tuple(differences))
+    return Outcome(language(file), tuple(compared), tuple(differences))
 
 
 def _rows(decisions: Counter[tuple[str, str, str]]) -> list[str]:
@@ -111,48 +129,65 @@ def _rows(decisions: Counter[tuple[str, str, str]]) -> list[str]:
 
 def failed(file: SourceFile, why: str) -> Outcome:
     """A file whose reading ended its process or took too long."""
-    return Outcome((), (Difference(file.shown, "", "", (why,)),))
+    return Outcome(language(file), (), (Difference(file.shown, "", "", (why,)),))
 
 
 def report(found: Sequence[Outcome], seed: int) -> dict[str, Any]:
-    """The results as data."""
-    kernels: Counter[str] = Counter()
-    for one in found:
-        kernels.update(dict(one.compared))
-    differences = [row for one in found for row in one.differences]
-    differ = Counter(row.change for row in differences)
+    """The results as data, by language."""
+    languages = {}
+    for name, changes in LANGUAGES.items():
+        kernels: Counter[str] = Counter()
+        mine = [one for one in found if one.language == name]
+        for one in mine:
+            kernels.update(dict(one.compared))
+        rows = [row for one in mine for row in one.differences]
+        differ = Counter(row.change for row in rows)
+        languages[name] = {
+            "files": len(mine),
+            "changes": {c: {"kernels": kernels[c], "differ": differ[c]} for c in changes},
+            "differences": sorted((asdict(row) for row in rows), key=str),
+        }
     return {
         "machine": {"platform": platform.platform(), "python": platform.python_version()},
         "seed": seed,
-        "files": len(found),
         "corpora": sorted(default_set()),
-        "changes": {name: {"kernels": kernels[name], "differ": differ[name]} for name in EVERY},
-        "differences": sorted((asdict(row) for row in differences), key=str),
+        "languages": languages,
     }
 
 
 def table(results: dict[str, Any]) -> str:
     """The results for people."""
-    rows = ["| change | kernels | with another decision |", "|---|---:|---:|"]
-    for name, row in results["changes"].items():
-        rows.append(f"| {name} | {row['kernels']} | {row['differ']} |")
-    every = sum(row["kernels"] for row in results["changes"].values())
-    total = f"{results['files']} files of {len(results['corpora'])} corpora, seed "
-    total += f"{results['seed']}: {len(results['differences'])} of {every} changed kernels differ."
+    rows = ["| language | change | kernels | with another decision |", "|---|---|---:|---:|"]
+    totals = []
+    for name, told in results["languages"].items():
+        for change, row in told["changes"].items():
+            rows.append(f"| {name} | {change} | {row['kernels']} | {row['differ']} |")
+        every = sum(row["kernels"] for row in told["changes"].values())
+        differ = len(told["differences"])
+        totals.append(f"{name}: {told['files']} files, {differ} of {every} changed kernels differ.")
+    total = f"{len(results['corpora'])} corpora, seed {results['seed']}. {' '.join(totals)}"
     return "\n".join([*rows, "", total, ""])
+
+
+def _drawn(files: Sequence[SourceFile], number: int, seed: int) -> list[SourceFile]:
+    files = [f for f in files if f.path.stat().st_size <= MAX_BYTES]
+    return Random(seed).sample(files, min(number, len(files)))
 
 
 def main() -> None:
     """Draw, change, compare and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=900)
+    parser.add_argument("--cuda", type=int, default=200)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--out", type=Path, default=HERE)
     options = parser.parse_args()
-    files = [f for f in source_files([DEFAULT_SET]) if f.path.suffix == ".py"]
-    files = [f for f in files if f.path.stat().st_size <= MAX_BYTES]
-    drawn = Random(options.seed).sample(files, min(options.files, len(files)))
+    every = list(source_files([DEFAULT_SET]))
+    drawn = _drawn([f for f in every if f.path.suffix == ".py"], options.files, options.seed)
+    others = [f for f in every if f.path.suffix != ".py"]
+    others = [f for f in others if b"__global__" in f.path.read_bytes()]
+    drawn += _drawn(others, options.cuda, options.seed)
     work = Work(outcome, failed, SECONDS)
     found = dict(each(work, drawn, jobs=options.jobs))
     results = report([found[place] for place in sorted(found)], options.seed)

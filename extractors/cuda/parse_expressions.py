@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
+from extractors.cuda.compound import assign
 from extractors.cuda.macros import MARK
 from extractors.cuda.pack_names import count_of
 from extractors.cuda.preprocess import Prepared
@@ -191,9 +192,8 @@ class ExpressionBuilder:
 
     def _assign(self, node: Syntax) -> n.Expr:
         operator = self.text(node.child_by_field_name("operator")).removesuffix("=")
-        target = self.expression(node.child_by_field_name("left"))
-        value = self.expression(node.child_by_field_name("right"))
-        return n.Assign(self.at(node), operator, target, value)
+        target, value = (self.expression(node.child_by_field_name(f)) for f in ("left", "right"))
+        return assign(self.at(node), operator, target, value)
 
     def _update(self, node: Syntax) -> n.Expr:
         operator = self.text(node.child_by_field_name("operator"))
