@@ -14,6 +14,7 @@ _SIDES = ("x", "y")
 _EITHER_WAY = COMPARISONS | {
     OpKind.ADD, OpKind.MUL, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.MAXIMUM, OpKind.MINIMUM,
 }  # fmt: skip
+_OF_NUMBERS = COMPARISONS | {OpKind.MUL}
 _PLAIN = (ParameterKind.SCALAR, ParameterKind.CONSTEXPR)
 
 
@@ -26,12 +27,12 @@ class _Made:
 
     def rank(self, value: str, kind: str) -> int:
         """How far to the right a value belongs: a number, a number that is handed in, the rest;
-        what is multiplied is no pointer."""
+        what is multiplied or compared is no pointer."""
         made = self.ops.get(value)
         if made is not None:
             return 2 if made.kind == OpKind.CONST else 0
         given = self.parameters.get(value)
-        plain = given in _PLAIN or (kind == OpKind.MUL and given is not None)
+        plain = given in _PLAIN or (kind in _OF_NUMBERS and given is not None)
         return 1 if plain else 0
 
 

@@ -36,6 +36,10 @@ def _kernel(body: str) -> Kernel:
             id="a number on the right of a comparison",
         ),
         pytest.param(
+            "    v = tl.where(at < n, v, 0.0)\n", "    v = tl.where(n > at, v, 0.0)\n",
+            id="what is handed in on the right of a comparison",
+        ),
+        pytest.param(
             "    v = tl.where(v > 0, v, 1.0)\n", "    v = tl.where(~(v > 0), 1.0, v)\n",
             id="a choice of what is so",
         ),
