@@ -135,7 +135,8 @@ DEFECTS = {
     ),
     "unrolled": re.compile(r"[Pp]ragma (?:to )?unroll|\bunroll pragma"),
     "late trigger": re.compile(
-        r"(?:trigger|dependents)\b.*\bafter the last store|\btriggered only after the stores"
+        r"(?:trigger|dependents)\b.*\bafter the (?:last |whole )?(?:stores?|persistent loop)\b"
+        r"|\btriggered only after the stores"
     ),
     "local memory": re.compile(r"\blocal memory\b|\bregister arrays? indexed"),
     "same place": re.compile(
@@ -224,8 +225,8 @@ DEFECTS = {
     "in a copy": re.compile(r"reshape copies|into a copy"),
     "power of two": re.compile(r"\bpower of two\b"),
     "empty grid": re.compile(
-        r"\bgrid of (?:zero|0|no) blocks|\bgrid has zero blocks|\bempty grid\b|\bgrid is empty\b"
-        r"|\bgrid\.x = 0\b"
+        r"\bgrid of (?:zero|0|no) blocks|\bgrid has zero blocks|\b(?:empty|zero) grid\b"
+        r"|\bzero[- ]block grid\b|\bgrid is empty\b|\bgrid\.x = 0\b"
     ),
     "empty below a target": re.compile(r"\bbody is empty\b|\bempty body\b|\bbelow sm_?\d+"),
     "error not asked for": re.compile(
