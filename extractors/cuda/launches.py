@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.asserted import asserted
 from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import one_block, warps_of_blocks, whole_blocks, with_constants
@@ -134,6 +135,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
+            asserted=asserted(mine, origins),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *compiled_in(definition, mine), *promises(definition, found.library),

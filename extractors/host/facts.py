@@ -44,7 +44,8 @@ class BlockSize:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
     """What host code says about one kernel; `unasked`: launches whose error nothing asks for,
-    `left_out`: conditions of branches that launch, where no branch is for the rest."""
+    `left_out`: conditions of branches that launch, where no branch is for the rest, `asserted`:
+    checks that release builds leave out."""
 
     tuning: Tuning = field(default_factory=Tuning)
     launches: tuple[Launch, ...] = ()
@@ -60,6 +61,7 @@ class HostFacts:
     unread: tuple[Unread, ...] = ()
     hollow: Hollow | None = None
     left_out: tuple[tuple[Lines, ...], ...] = ()
+    asserted: tuple[Lines, ...] = ()
     material: Material | None = field(default=None, compare=False, repr=False)
 
 
