@@ -12,7 +12,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import one_block, warps_of_blocks, whole_blocks, with_constants
-from extractors.cuda.capability import by_capability, by_compilation
+from extractors.cuda.capability import Compiled, Settings, by_capability, by_compilation
 from extractors.cuda.checks import checked, stated
 from extractors.cuda.chosen import by_the_host
 from extractors.cuda.compiled_in import compiled_in
@@ -81,6 +81,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     )
     errors = LaunchErrors(origins, found.library, methods)
     texts = Texts(found.text, unit.functions, found.macros)
+    targets, settings = Compiled.of(found, texts.rows()), Settings(found.library)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]
         mine = [one for one in walker.found if _is(one, definition, every, unit.functions)]
@@ -99,7 +100,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         grids = one_block(
             [(one.shape[0], names, one.at) for one, names in zip(mine, scopes, strict=True)]
         )
-        chosen = by_capability(mine, found.library)
+        chosen = by_capability(mine, settings, origins)
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
         parts = parts_by_count(mine, found.library, counters)
@@ -108,7 +109,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             if lines := fork.lines(definition.name):
                 led |= {*lines, *routes.behind(fork.test)}
         others = by_the_host(mine, walker.found, routes.behind, led)
-        compiled = by_compilation(kernel, found.targets)
+        hosts = [f for one in mine if (f := origins.holder(one))]
+        compiled = by_compilation(kernel, targets, mine, hosts)
         empty = empty_grids(mine, origins, found.library)
         kept = [
             *block_limits(definition, kernel),
@@ -131,7 +133,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             block_sizes=block_sizes(mine, found.library), unasked=errors.unasked(mine),
-            unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
+            unread=texts.unread(definition, hosts),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
             decisions=tuple(dict.fromkeys(
