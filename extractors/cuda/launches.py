@@ -110,7 +110,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
                 led |= {*lines, *routes.behind(fork.test)}
         others = by_the_host(mine, walker.found, routes.behind, led)
         hosts = [f for one in mine if (f := origins.holder(one))]
-        compiled = by_compilation(kernel, targets, mine, hosts)
+        tops = [f for one in mine for f in callable_.get(one.root, ()) if f.at.path == path]
+        compiled = by_compilation(kernel, targets, mine, (*hosts, *tops))
         empty = empty_grids(mine, origins, found.library)
         kept = [
             *block_limits(definition, kernel),
