@@ -139,7 +139,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
-                 *given, *compiled_in(definition, mine), *promises(definition, found.library),
+                 *given, *compiled_in(definition, mine, unit), *promises(definition, found.library),
                  *handed_on(mine, walker.found, handings))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
