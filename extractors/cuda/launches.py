@@ -33,6 +33,7 @@ from extractors.cuda.launch_errors import LaunchErrors
 from extractors.cuda.launch_extents import extents
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names, written_for
 from extractors.cuda.left_out import left_out
+from extractors.cuda.overlap import Overlap
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
@@ -75,6 +76,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     routes = Routes(callable_, launched, path)
     forks = routes.forks() if launched else ()
     origins = BlockOrigins(callable_, path)
+    overlap = Overlap(origins)
     handings = Handings(found.library, callable_, walker.found, path)
     methods = frozenset(
         id(m) for many in unit.records.values() for one in many for m in one.methods
@@ -140,7 +142,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *compiled_in(definition, mine, unit), *promises(definition, found.library),
-                 *handed_on(mine, walker.found, handings))
+                 *overlap.of(mine), *handed_on(mine, walker.found, handings))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip

@@ -175,6 +175,28 @@ void run(float* x, int n) {{
     assert [d.lines for d in told] == found
 
 
+@pytest.mark.parametrize(
+    ("attribute", "lines"),
+    [
+        ("cudaLaunchAttributeProgrammaticStreamSerialization", [((5, 5), (9, 9))]),
+        ("cudaLaunchAttributeClusterDimension", []),
+    ],
+)
+def test_a_launch_before_the_last_one_ends(attribute: str, lines: list[object]) -> None:
+    host = f"""void run(float* x, int n) {{
+    cudaLaunchConfig_t config = {{n, 64, 0}};
+    cudaLaunchAttribute attribute[1];
+    attribute[0].id = {attribute};
+    attribute[0].val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = attribute;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, k<4, true>, x, n);
+}}
+"""
+    told = facts(KERNEL.replace("\n", " ") + "\n" + host).decisions
+    assert [d.lines for d in told if d.axis == "launch_overlap"] == lines
+
+
 def test_a_launch_in_a_method() -> None:
     host = "struct Runner { void run(float* x, int n) { k<4, true><<<n, 64>>>(x, n); } };\n"
     (launch,) = facts(KERNEL + host).launches
