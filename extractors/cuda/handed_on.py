@@ -35,6 +35,8 @@ def handed_on(
         for other in every:
             if kernel_of(other) == kernel_of(site) or not known.together(site, other):
                 continue
+            if other.at == site.at:
+                continue  # one launch of what a name was given
             if asked[id(site)].excludes(asked[id(other)]):
                 continue
             later = _order(other) > _order(site)
@@ -53,7 +55,7 @@ def handed_on(
             axis="kernel_boundaries", value=value, lines=tuple(sorted(lines)),
             pattern=HANDED_ON, kind=AxisKind.DESIGN, subject=name,
         )  # fmt: skip
-    beside = set[Lines]() if found else _beside(mine, every, known, asked)
+    beside = set[Lines]() if found else _beside(mine, known)
     if beside:
         yield Decision(
             axis="kernel_boundaries", value=PART, lines=tuple(sorted(beside)),
@@ -61,23 +63,12 @@ def handed_on(
         )  # fmt: skip
 
 
-def _beside(
-    mine: Sequence[LaunchSite], every: Sequence[LaunchSite], known: Handings,
-    asked: Mapping[int, _Stands],
-) -> set[Lines]:  # fmt: skip
+def _beside(mine: Sequence[LaunchSite], known: Handings) -> set[Lines]:
     """Launches of this kernel and of others that one function comes to in the same call, given
     the same array or struct, with where the others stand."""
     lines: set[Lines] = set()
-    for site in mine:
-        for other in every:
-            apart = asked[id(site)].excludes(asked[id(other)])
-            if apart or kernel_of(other) == kernel_of(site) or not known.together(site, other):
-                continue
-            shared = known.seen(site)[1].keys() & known.seen(other)[1].keys()
-            if shared - {*_NOWHERE}:
-                lines |= {place(site.at), place(other.at), *known.head(kernel_of(other))}
     for kernel in dict.fromkeys(kernel_of(site) for site in mine):
-        for one, beside in known.callers.pairs(kernel):
+        for one, beside in known.callers.beside(kernel):
             if (one.given.keys() & beside.given.keys()) - {*_NOWHERE}:
                 lines |= {*one.lines, *beside.lines, *known.head(beside.kernel)}
     return lines

@@ -94,6 +94,19 @@ def test_an_array_is_handed_on(host: str) -> None:
     [
         pytest.param(_KERNELS + _EITHER, id="one of two"),
         pytest.param(_KERNELS + _WRAPPED_EITHER, id="one of two, through functions"),
+        pytest.param(_KERNELS + """void run(float* x, float* part, float* out, bool some) {
+  if (out) {
+    if (some) { last<<<1, 32>>>(x, out); return; }
+    first<<<1, 32>>>(x, part);
+  }
+}
+""", id="one leaves before the other"),
+        pytest.param(_KERNELS + """void run(float* x, float* out, bool some) {
+  auto kernel = first;
+  if (some) { kernel = last; }
+  kernel<<<1, 32>>>(x, out);
+}
+""", id="one of two, by a name"),
         pytest.param(_KERNELS + _RUN.replace("last<<<1, 32>>>(part", "last<<<1, 32>>>(y"),
                      id="nothing in common"),
     ],
