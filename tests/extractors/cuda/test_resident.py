@@ -117,6 +117,12 @@ ONE_EACH = (
             id="another kernel",
         ),
         pytest.param(
+            "void go(float* x, int n) {\n  auto one = k;\n  if (n > 64) {\n    one = j;\n  }\n"
+            "  one<<<n, 32>>>(x, n);\n}\n",
+            [((4, 4), (6, 6), (8, 8))],
+            id="what a name was given",
+        ),
+        pytest.param(
             "void go(float* x, int n) {\n  if (n > 64) k<<<n, 32>>>(x, n);\n"
             "  else k<<<1, 32>>>(x, n);\n}\n",
             [((4, 4), (5, 5))],
