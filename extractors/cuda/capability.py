@@ -131,15 +131,16 @@ def by_compilation(
 
 
 def _between(kernel: Kernel, first: int, last: int) -> bool:
-    """Whether a helper of the file, read in place, has operations between two lines; not when the
-    kernel itself stands there."""
+    """Whether a helper of the file, read in place, has operations between two lines, or calls what
+    has some from there; not when the kernel itself stands there."""
     home = kernel.entry.span
     if first <= home.line <= last:
         return False
     return any(
-        op.span.call and first < op.span.line < last and op.span.path == home.path
+        op.span.call and op.span.path == home.path
+        and any(first < at < last for at in (op.span.line, *op.span.via))
         for op in kernel_ops(kernel)
-    )
+    )  # fmt: skip
 
 
 def _asks(node: n.Expr, site: LaunchSite, library: Library) -> bool:

@@ -208,6 +208,14 @@ BRANCH = "#if {} >= 900\n  x[0] = n;\n#else\n  x[0] = 0.f;\n#endif\n"
             id="in a helper",
         ),
         pytest.param(
+            "__device__ float twice(float v) {\n  return v * 2;\n}\n"
+            "__device__ float made(float v) {\n#if __CUDA_ARCH__ >= 900\n  return twice(v);\n"
+            "#else\n  return v;\n#endif\n}\n"
+            "__global__ void k(float* x, int n) {\n  x[0] = made(x[n]);\n}\n",
+            [((5, 5), (9, 9))],
+            id="in a helper, around the call of another",
+        ),
+        pytest.param(
             "__device__ void put(float* x, int n) {\n"
             + BRANCH.format("__CUDA_ARCH__")
             + "}\n__global__ void k(float* x, int n) {\n  x[0] = n;\n}\n",
