@@ -55,10 +55,10 @@ def handed_on(
             axis="kernel_boundaries", value=value, lines=tuple(sorted(lines)),
             pattern=HANDED_ON, kind=AxisKind.DESIGN, subject=name,
         )  # fmt: skip
-    beside = set[Lines]() if found else _beside(mine, known)
-    if beside:
+    parts = set[Lines]() if found else _beside(mine, known)
+    if parts:
         yield Decision(
-            axis="kernel_boundaries", value=PART, lines=tuple(sorted(beside)),
+            axis="kernel_boundaries", value=PART, lines=tuple(sorted(parts)),
             pattern=KERNELS, kind=AxisKind.DESIGN,
         )  # fmt: skip
 
