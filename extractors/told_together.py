@@ -35,7 +35,7 @@ from kb.knowledge import ParameterFact, ParameterRole
 HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 """Axes that a decorator and a launch may both set."""
 
-EVERYWHERE = frozenset({"specialization"})
+EVERYWHERE = frozenset({"specialization", "launch_overlap"})
 """Axes whose value holds for the whole kernel, so that each value is told once."""
 
 RULED = frozenset({"tile_selection", "tile_padding", "vector_width"})

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
+from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import followed, place
 from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.library import Library
+from extractors.cuda.read import ReadCuda
 from kb.evidence import AxisKind, Decision, Lines
 from kb.ir import Kernel, kernel_ops
 
@@ -19,17 +23,20 @@ _PROPERTIES = frozenset({"cudaDeviceProp", "cudaGetDeviceProperties", "getCurren
 API, device attributes and properties; PyTorch, ATen/cuda/CUDAContext.h."""
 
 
-def by_capability(launches: Sequence[LaunchSite], library: Library) -> Iterator[Decision]:
+def by_capability(
+    launches: Sequence[LaunchSite], settings: Settings, origins: BlockOrigins
+) -> Iterator[Decision]:
     """Conditions around launches that rest on the compute capability of the device: a function
-    that asks for it, or its properties."""
+    that asks for it, or its properties; or that rest on what another such condition has set."""
     lines: set[Lines] = set()
     for site in launches:
         for test in site.tests:
             asked = {place(one.at) for one in site.behind(test)
-                     if isinstance(one, n.Expr) and _asks(one, site, library)}  # fmt: skip
+                     if isinstance(one, n.Expr) and _asks(one, site, settings.library)}  # fmt: skip
             if asked:
                 _, places = followed(test, site.names)
                 lines |= {place(test.at), *places, *asked}
+        lines |= settings.behind(site, origins.holder(site))
     if lines:
         yield Decision(
             axis="arch_dispatch", value="if capability", pattern="kernel-chosen-by-the-target",
@@ -37,13 +44,84 @@ def by_capability(launches: Sequence[LaunchSite], library: Library) -> Iterator[
         )  # fmt: skip
 
 
-def by_compilation(kernel: Kernel, targets: Sequence[Lines]) -> Iterator[Decision]:
-    """Code of a kernel or of its helpers in the same file that stands in a branch of the
-    preprocessor on the target; `targets` are first and last line of such branches."""
+@dataclass(slots=True)
+class Settings:
+    """What host functions set under a condition on the compute capability of the device: names,
+    with the lines of the condition and of what sets them; each function is looked through once."""
+
+    library: Library
+    _known: dict[int, Mapping[str, set[Lines]]] = field(default_factory=dict)
+
+    def behind(self, site: LaunchSite, holder: n.Definition | None) -> set[Lines]:
+        """The lines of those that the conditions of a launch, or a dispatch around it, ask for."""
+        if holder is None:
+            return set()
+        if id(holder) not in self._known:
+            self._known[id(holder)] = self._of(holder, site)
+        known = self._known[id(holder)]
+        asked = (*site.tests, *(value for value, _ in site.cases)) if known else ()
+        names = {one.text for test in asked for one in n.inside(test) if isinstance(one, n.Name)}
+        return {at for name in names for at in known.get(name, ())}
+
+    def _of(self, holder: n.Definition, site: LaunchSite) -> Mapping[str, set[Lines]]:
+        branches: list[n.If] = []
+        made: dict[str, n.Variable] = {}
+        for one in n.inside(holder.body):
+            if isinstance(one, n.Variable):
+                made.setdefault(one.name, one)
+            elif isinstance(one, n.If) and not one.static:
+                branches.append(one)
+        found: dict[str, set[Lines]] = {}
+        for branch in branches:
+            inside = [*n.inside(branch.condition)]
+            named = [made[x.text] for x in inside if isinstance(x, n.Name) and x.text in made]
+            inside += [x for one in named for x in n.inside(one.value)]
+            if any(isinstance(x, n.Expr) and _asks(x, site, self.library) for x in inside):
+                for one in n.inside((branch.then, branch.other)):
+                    if isinstance(one, n.Assign) and isinstance(one.target, n.Name):
+                        lines = {place(branch.condition.at), place(one.at)}
+                        found.setdefault(one.target.text, set()).update(lines)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """First and last line of the branches of the preprocessor on the target, of those on whose
+    devices the code is for, and the lines of the file that use a macro of the target."""
+
+    targets: Sequence[Lines]
+    platforms: Sequence[Lines]
+    uses: Sequence[int]
+
+    @classmethod
+    def of(cls, found: ReadCuda, rows: Sequence[str]) -> Compiled:
+        """Those of a file; `rows` are its lines without comments."""
+        names = [name for name, one in found.macros.items() if one.of_target]
+        word = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b") if names else None
+        uses = [
+            at for at, row in enumerate(rows, 1)
+            if word is not None and word.search(row) and not row.lstrip().startswith("#")
+            and not any(first < at < last for first, last in found.targets)
+        ]  # fmt: skip
+        return cls(found.targets, found.platforms, uses)
+
+
+def by_compilation(
+    kernel: Kernel, found: Compiled, launches: Sequence[LaunchSite], hosts: Sequence[n.Definition]
+) -> Iterator[Decision]:
+    """Code of a kernel, of its helpers in the same file or of the functions that launch it which
+    stands in a branch of the preprocessor on the target, or holds the kernel or a launch."""
     home = kernel.entry.span
-    own: set[Lines] = set()
-    for first, last in targets:
-        if home.line <= first <= home.lines[1] or _between(kernel, first, last):
+    spans = [home.lines, *((f.at.line, f.at.end_line) for f in hosts)]
+    named = [x.at.line for one in launches for x in (one, one.kernel) if x.at.path == home.path]
+    own: set[Lines] = {
+        (at, at) for at in found.uses if any(first <= at <= last for first, last in spans)
+    }
+    for first, last in (*found.targets, *found.platforms):
+        inside = any(start <= first <= end for start, end in spans)
+        around = (first, last) in found.targets and first < home.line <= last
+        held = around or any(first < at < last for at in named)
+        if inside or held or _between(kernel, first, last):
             own |= {(first, first), (last, last)}
     if own:
         yield Decision(
@@ -53,15 +131,16 @@ def by_compilation(kernel: Kernel, targets: Sequence[Lines]) -> Iterator[Decisio
 
 
 def _between(kernel: Kernel, first: int, last: int) -> bool:
-    """Whether a helper of the file, read in place, has operations between two lines; not when the
-    kernel itself stands there."""
+    """Whether a helper of the file, read in place, has operations between two lines, or calls what
+    has some from there; not when the kernel itself stands there."""
     home = kernel.entry.span
     if first <= home.line <= last:
         return False
     return any(
-        op.span.call and first < op.span.line < last and op.span.path == home.path
+        op.span.call and op.span.path == home.path
+        and any(first < at < last for at in (op.span.line, *op.span.via))
         for op in kernel_ops(kernel)
-    )
+    )  # fmt: skip
 
 
 def _asks(node: n.Expr, site: LaunchSite, library: Library) -> bool:

@@ -23,11 +23,15 @@ def by_the_host(
 ) -> tuple[Decision, ...]:
     """The decision that launches of one kernel stand under a condition whose opposite runs another
     of `every`; with the lines of the condition and of the launches on both of its sides, and those
-    of branches that lead to it through functions."""
+    of branches that lead to it through functions. Where one launch is of what a name was given,
+    those are where it is given one kernel or the other."""
     lines = set(led)
     known = {id(site): _Side(site) for site in (*launches, *every)}
     for mine in map(known.__getitem__, map(id, launches)):
         for other in map(known.__getitem__, map(id, every)):
+            if other.site.at == mine.site.at and other.name != mine.name:
+                places = (mine.site.kernel.at, other.site.kernel.at, mine.site.at)
+                lines |= set(map(place, places))
             if other.top != mine.top or other.site.guards == mine.site.guards:
                 continue
             flagged = _flagged(mine, other)

@@ -20,13 +20,17 @@ MAX_GIVEN = 40
 """Arguments of one kernel and of the structs among them that are followed."""
 
 
-def compiled_in(definition: n.Definition, sites: Sequence[LaunchSite]) -> tuple[Decision, ...]:
+def compiled_in(
+    definition: n.Definition, sites: Sequence[LaunchSite], unit: n.Unit
+) -> tuple[Decision, ...]:
     """The names of a template kernel with arguments, where launches of the kernel's file stand,
-    what their arguments were given before, and the tests by which the host takes one set of
-    arguments or another."""
+    what their arguments were given before, the tests by which the host takes one set of arguments
+    or another, and where the kernel, or what launches it, is instantiated."""
     home = definition.at.path
     named = [one for one in sites[:MAX_SITES] if one.kernel.arguments]
     lines = {place(one.kernel.at) for one in named if one.kernel.at.path == home}
+    through = {definition.name, *(x for one in sites for x in (one.function, one.root))}
+    lines |= {place(at) for name in through for at in unit.instantiated.get(name, ())}
     if not definition.template or not lines:
         return ()
     lines |= _chosen_by(named, home)

@@ -18,6 +18,8 @@ from kb.dialects.cuda import CUDA
 from kb.evidence import AxisKind, Decision, Lines
 from kb.ops import ATOMICS
 
+PART = "one of several kernels of a call"
+KERNELS = "several-kernels-of-one-call"
 _NOWHERE = ("?", "none", "nullptr", "NULL", "0")
 
 
@@ -25,13 +27,16 @@ def handed_on(
     mine: Sequence[LaunchSite], every: Sequence[LaunchSite], known: Handings
 ) -> Iterator[Decision]:
     """Pointers that a launch of this kernel and one of another are both given, where one host
-    function leads to both, and the first of the two kernels writes through them."""
+    function leads to both, and the first of the two kernels writes through them; where there are
+    none, that both do a part of one call's work on the same arrays."""
     found: dict[tuple[str, str], set[Lines]] = {}
     asked = {id(site): _Stands.of(site) for site in (*mine, *every)}
     for site in mine:
         for other in every:
             if kernel_of(other) == kernel_of(site) or not known.together(site, other):
                 continue
+            if other.at == site.at:
+                continue  # one launch of what a name was given
             if asked[id(site)].excludes(asked[id(other)]):
                 continue
             later = _order(other) > _order(site)
@@ -50,6 +55,23 @@ def handed_on(
             axis="kernel_boundaries", value=value, lines=tuple(sorted(lines)),
             pattern=HANDED_ON, kind=AxisKind.DESIGN, subject=name,
         )  # fmt: skip
+    parts = set[Lines]() if found else _beside(mine, known)
+    if parts:
+        yield Decision(
+            axis="kernel_boundaries", value=PART, lines=tuple(sorted(parts)),
+            pattern=KERNELS, kind=AxisKind.DESIGN,
+        )  # fmt: skip
+
+
+def _beside(mine: Sequence[LaunchSite], known: Handings) -> set[Lines]:
+    """Launches of this kernel and of others that one function comes to in the same call, given
+    the same array or struct, with where the others stand."""
+    lines: set[Lines] = set()
+    for kernel in dict.fromkeys(kernel_of(site) for site in mine):
+        for one, beside in known.callers.beside(kernel):
+            if (one.given.keys() & beside.given.keys()) - {*_NOWHERE}:
+                lines |= {*one.lines, *beside.lines, *known.head(beside.kernel)}
+    return lines
 
 
 Given = tuple[str, Mapping[str, n.Variable]]

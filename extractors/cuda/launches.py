@@ -13,7 +13,7 @@ from extractors.cuda.asserted import asserted
 from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import one_block, warps_of_blocks, whole_blocks, with_constants
-from extractors.cuda.capability import by_capability, by_compilation
+from extractors.cuda.capability import Compiled, Settings, by_capability, by_compilation
 from extractors.cuda.checks import checked, stated
 from extractors.cuda.chosen import by_the_host
 from extractors.cuda.compiled_in import compiled_in
@@ -34,6 +34,7 @@ from extractors.cuda.launch_errors import LaunchErrors
 from extractors.cuda.launch_extents import extents
 from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names, written_for
 from extractors.cuda.left_out import left_out
+from extractors.cuda.overlap import Overlap
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
@@ -76,12 +77,14 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     routes = Routes(callable_, launched, path)
     forks = routes.forks() if launched else ()
     origins = BlockOrigins(callable_, path)
+    overlap = Overlap(origins)
     handings = Handings(found.library, callable_, walker.found, path)
     methods = frozenset(
         id(m) for many in unit.records.values() for one in many for m in one.methods
     )
     errors = LaunchErrors(origins, found.library, methods)
     texts = Texts(found.text, unit.functions, found.macros)
+    targets, settings = Compiled.of(found, texts.rows()), Settings(found.library)
     for kernel, definition in pairs:
         every = [d for _, d in pairs]
         mine = [one for one in walker.found if _is(one, definition, every, unit.functions)]
@@ -100,7 +103,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         grids = one_block(
             [(one.shape[0], names, one.at) for one, names in zip(mine, scopes, strict=True)]
         )
-        chosen = by_capability(mine, found.library)
+        chosen = by_capability(mine, settings, origins)
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
         parts = parts_by_count(mine, found.library, counters)
@@ -109,7 +112,9 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             if lines := fork.lines(definition.name):
                 led |= {*lines, *routes.behind(fork.test)}
         others = by_the_host(mine, walker.found, routes.behind, led)
-        compiled = by_compilation(kernel, found.targets)
+        hosts = [f for one in mine if (f := origins.holder(one))]
+        tops = [f for one in mine for f in callable_.get(one.root, ()) if f.at.path == path]
+        compiled = by_compilation(kernel, targets, mine, (*hosts, *tops))
         empty = empty_grids(mine, origins, found.library)
         kept = [
             *block_limits(definition, kernel),
@@ -132,14 +137,14 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             block_sizes=block_sizes(mine, found.library), unasked=errors.unasked(mine),
-            unread=texts.unread(definition, [f for one in mine if (f := origins.holder(one))]),
+            unread=texts.unread(definition, hosts),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
             asserted=asserted(mine, origins),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
-                 *given, *compiled_in(definition, mine), *promises(definition, found.library),
-                 *handed_on(mine, walker.found, handings))
+                 *given, *compiled_in(definition, mine, unit), *promises(definition, found.library),
+                 *overlap.of(mine), *handed_on(mine, walker.found, handings))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip

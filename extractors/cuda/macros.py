@@ -26,11 +26,13 @@ _PASTE = re.compile(r"\s*##\s*")
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """`#define name(parameters) body`; parameters are None for a plain name."""
+    """`#define name(parameters) body`; parameters are None for a plain name, `of_target` is true
+    where another target has another one or none."""
 
     name: str
     parameters: tuple[str, ...] | None
     body: str
+    of_target: bool = False
 
 
 def definition(text: str) -> Macro | None:

@@ -317,8 +317,7 @@ class TemplateParameter:
     at: Place | None = None
 
 
-TO_POINTER, TO_CONST_POINTER = "operator T*", "operator const T*"
-"""Names for the operators that make a pointer of a struct."""
+TO_POINTER, TO_CONST_POINTER = "operator T*", "operator const T*"  # of structs
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +370,7 @@ class Unit:
     constants: dict[str, Variable] = field(default_factory=dict)
     declared: dict[str, list[Declared]] = field(default_factory=dict)
     broken: list[tuple[int, int]] = field(default_factory=list)
+    instantiated: dict[str, list[Place]] = field(default_factory=dict)
 
 
 def inside(node: object) -> Iterator[Expr | Stmt]:

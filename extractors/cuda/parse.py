@@ -54,6 +54,8 @@ class _UnitBuilder(StatementBuilder):
                 own = self.template_parameters(node.child_by_field_name("parameters"))
                 inner = [c for c in node.named_children if c.type != "template_parameter_list"]
                 pending += [(child, (*template, *own), space) for child in reversed(inner)]
+            elif node.type == "template_instantiation":
+                self._instantiated(found, node)
             else:
                 self._define(found, node, template, space)
         for name, declared in found.declared.items():
@@ -64,6 +66,15 @@ class _UnitBuilder(StatementBuilder):
             if named[one.name] == 1 and one.name not in found.records:
                 _keep(found, one)
         return found
+
+    def _instantiated(self, unit: n.Unit, node: Syntax) -> None:
+        """Keep where a function is asked for with arguments of its template."""
+        made = node.child_by_field_name("declarator")
+        while made is not None and made.type != "template_function":
+            made = made.child_by_field_name("declarator") or made.child_by_field_name("name")
+        name = made.child_by_field_name("name") if made is not None else None
+        if name is not None:
+            unit.instantiated.setdefault(self.text(name), []).append(self.at(node))
 
     def _space(self, node: Syntax, around: str) -> str:
         """The namespaces inside a node; one without a name adds none."""

@@ -54,6 +54,14 @@ _LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]{3,}[ \t]*$", re.MULTILINE)
 _TARGET = re.compile(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|__CUDA_ARCH_(?:FEAT|SPECIFIC|FAMILY)")
 """A condition on which device the code is compiled for; not on whether it is for one at all."""
 
+_PLATFORM = re.compile(
+    r"\b(?:USE_ROCM|USE_MUSA|__HIP_PLATFORM_(?:AMD|HCC)__|__HIPCC__|__HIP_DEVICE_COMPILE__)\b"
+)
+"""A condition on whose devices the code is compiled for. Source: HIP porting guide; PyTorch,
+torch/headeronly/macros."""
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
 _SAME_TARGET = re.compile(
     r"\bstatic_assert\s*\(\s*(?:__CUDA_ARCH__\s*==\s*([A-Za-z_]\w*)"
     r"|([A-Za-z_]\w*)\s*==\s*__CUDA_ARCH__)\s*,"
@@ -88,6 +96,7 @@ class Prepared:
     attributes: list[Attribute]
     guessed: list[int]
     targets: list[Lines]
+    platforms: list[Lines]
     _marks: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -126,14 +135,15 @@ def blank(text: str) -> str:
 
 @dataclass(slots=True)
 class _Level:
-    """An open `#if`: whether this branch is read, whether one was, and the line where it began when
-    a condition of it asks for the target."""
+    """An open `#if`: whether this branch is read, whether one was, the line where it began, and
+    whether a condition of it asks for the target, or for whose devices the code is compiled."""
 
     active: bool
     taken: bool
     outer: bool
     line: int
     asks: bool
+    of_platform: bool
 
     @property
     def of_target(self) -> bool:
@@ -151,11 +161,12 @@ def prepare(
     target = str(profile.defined["__CUDA_ARCH__"])
     for match in _SAME_TARGET.finditer(plain):
         name = match.group(1) or match.group(2)
-        macros.setdefault(name, Macro(name, None, target))
+        macros.setdefault(name, Macro(name, None, target, of_target=True))
     body = reader.read(plain.split("\n"))
     attributes: list[Attribute] = []
     final = _blanked(body, attributes)
-    return Prepared(final, macros, reader.includes, attributes, reader.guessed, reader.targets)
+    return Prepared(final, macros, reader.includes, attributes, reader.guessed, reader.targets,
+                    reader.platforms)  # fmt: skip
 
 
 def _expands(macro: Macro) -> bool:
@@ -169,6 +180,7 @@ class _Directives:
     includes: list[str] = field(default_factory=list)
     guessed: list[int] = field(default_factory=list)
     targets: list[Lines] = field(default_factory=list)
+    platforms: list[Lines] = field(default_factory=list)
     levels: list[_Level] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
@@ -224,7 +236,9 @@ class _Directives:
         elif self.active and word == "define":
             found = definition(rest)
             if found is not None:
-                self._define(found if found.body else self.left_out.get(found.name, found))
+                kept = found if found.body else self.left_out.get(found.name, found)
+                asks = any(one.asks for one in self.levels) or self._asks(kept.body)
+                self._define(replace(kept, of_target=asks))
         elif word == "define" and _BOUNDS in rest and self.levels[-1].of_target:
             self._leave_out(rest)
         elif self.active and word == "undef":
@@ -269,6 +283,8 @@ class _Directives:
                 level = self.levels.pop()
                 if level.asks and level.outer:
                     self.targets.append((level.line, line))
+                if level.of_platform and level.outer:
+                    self.platforms.append((level.line, line))
             return
         if word in ("elif", "else"):
             if self.levels:
@@ -276,7 +292,8 @@ class _Directives:
                 found = True if word == "else" else self._truth(rest, line, not level.taken)
                 level.active = level.outer and not level.taken and found
                 level.taken = level.taken or found
-                level.asks = level.asks or _TARGET.search(rest) is not None
+                level.asks = level.asks or self._asks(rest)
+                level.of_platform = level.of_platform or _PLATFORM.search(rest) is not None
             return
         outer = self.active
         if word == "if":
@@ -285,8 +302,17 @@ class _Directives:
             names = rest.split()
             defined = known(names[0], self.macros, self.profile) if names else None
             found = defined is None or defined is (word == "ifdef")
-        asks = _TARGET.search(rest) is not None
-        self.levels.append(_Level(outer and found, found, outer, line, asks))
+        of_platform = _PLATFORM.search(rest) is not None
+        self.levels.append(
+            _Level(outer and found, found, outer, line, self._asks(rest), of_platform)
+        )
+
+    def _asks(self, text: str) -> bool:
+        """Whether a condition, or the body of a macro, asks for the target."""
+        if _TARGET.search(text) is not None:
+            return True
+        found = (self.macros.get(name) for name in _NAME.findall(text))
+        return any(one is not None and one.of_target for one in found)
 
     def _truth(self, condition: str, line: int, told: bool) -> bool:
         """A condition that nothing decides counts as true, and the line is noted."""

@@ -64,13 +64,15 @@ _NUMBER = re.compile(r"\d+")
 @dataclass(frozen=True, slots=True)
 class ReadCuda:
     """What one file holds: its kernels, its definitions, what was not understood, where the
-    preprocessor asks for the target, its text and the macros that are known there."""
+    preprocessor asks for the target or for whose devices the code is, its text, and the macros that
+    are known there."""
 
     kernels: tuple[Kernel, ...]
     library: Library
     diagnostics: tuple[Diagnostic, ...]
     definitions: tuple[n.Definition, ...] = field(default=())
     targets: tuple[Lines, ...] = field(default=())
+    platforms: tuple[Lines, ...] = field(default=())
     text: str = ""
     macros: Mapping[str, Macro] = field(default_factory=dict)
 
@@ -116,7 +118,7 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
     notes += _general(prepared.guessed, library.unit, kernels)
     told = tuple(dict.fromkeys(notes))
     return ReadCuda(tuple(kernels), library, told, tuple(kept), tuple(prepared.targets),
-                    text, prepared.macros)  # fmt: skip
+                    tuple(prepared.platforms), text, prepared.macros)  # fmt: skip
 
 
 @dataclass(slots=True)

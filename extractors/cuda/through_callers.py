@@ -60,6 +60,10 @@ class Callers:
     def pairs(self, kernel: str) -> Iterator[tuple[Seen, Seen]]:
         """A launch of this kernel beside one of another, where one function comes to both, to one
         of them by a call, and both may happen; of the copies that macros make, all."""
+        return (pair for pair in self.beside(kernel) if pair[0].called or pair[1].called)
+
+    def beside(self, kernel: str) -> Iterator[tuple[Seen, Seen]]:
+        """The same, whether by calls or not."""
         for seen in self._several:
             met = [
                 (mine, other)
@@ -69,9 +73,7 @@ class Callers:
                 if other.kernel != kernel and other.order != mine.order
             ]
             apart = {(a.lines, b.lines) for a, b in met if a.excludes(b)}
-            for mine, other in met:
-                if (mine.lines, other.lines) not in apart and (mine.called or other.called):
-                    yield mine, other
+            yield from (pair for pair in met if (pair[0].lines, pair[1].lines) not in apart)
 
     @cached_property
     def _several(self) -> list[list[Seen]]:

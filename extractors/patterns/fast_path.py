@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
@@ -12,7 +12,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import sides
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ir import ParameterKind
+from kb.ir import ParameterKind, Span, walk
 from kb.ops import COMPARISONS, OpKind
 
 _WHOLE = """__global__ void first(const float* x, float* out, const int* sizes, int n, int k) {
@@ -43,6 +43,18 @@ _EITHER = """__global__ void scale(const float* x, float* out, int n, int apart)
     }
 }
 """
+_ASIDE = _WHOLE.replace("        return;\n    }\n", "    } else {\n") + "}\n"
+_TWO_WALKS = """__global__ void lowest(const float* x, float* out, int n, bool apart) {
+    float least = 0.f;
+    if (apart) {
+        for (int i = 0; i < n; ++i) least = fminf(least, x[i * n + threadIdx.x]);
+        out[threadIdx.x] = least;
+    } else {
+        for (int i = 0; i < n; ++i) least = fminf(least, x[threadIdx.x * n + i]);
+        out[threadIdx.x] = least;
+    }
+}
+"""
 _TURNED = """__global__ void turn(const float* x, float* out, int n, bool halves) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (halves) {
@@ -67,18 +79,36 @@ _PLAIN = COMPARISONS | {
     OpKind.BIT_OR,
 }
 _WAYS = "either of two ways at run time"
+_SIMPLER = "simpler way at run time"
+_SHARED_WORK = frozenset({
+    OpKind.BARRIER, OpKind.SHUFFLE, OpKind.VOTE, OpKind.BARRIER_VOTE, OpKind.BARRIER_WAIT,
+    OpKind.MMA, OpKind.REDUCE_SUM, OpKind.REDUCE_MAX,
+})  # fmt: skip
+"""What threads do together; the simpler way has none of it."""
 
 
 class FastPath(Pattern):
     """A branch that all threads of a block take together stores what is loaded into an array that
-    is stored elsewhere too, and leaves the kernel; or scalar arguments choose between its two
-    sides, which read and store the same arrays at places of their own."""
+    is stored elsewhere too, and leaves the kernel, or leaves all that threads do together to its
+    other side; or scalar arguments choose between its two sides, which read and store the same
+    arrays at places of their own, or walk them in loops of their own."""
 
     name = "fast-path-that-leaves-the-kernel"
     axis = "algorithm_selection"
     source = "Knuth, Structured Programming with go to Statements (1974): special cases first"
-    matches = (Case(_WHOLE, "simpler way at run time"), Case(_EITHER, _WAYS), Case(_TURNED, _WAYS))
+    matches = (
+        Case(_WHOLE, _SIMPLER),
+        Case(_ASIDE, _SIMPLER),
+        Case(_EITHER, _WAYS),
+        Case(_TURNED, _WAYS),
+        Case(_TWO_WALKS, _WAYS),
+    )
     near_misses = (
+        NearMiss(
+            _ASIDE.replace("+ i] = own[i];\n    }", "+ i] = 0.f;\n    }"),
+            why="an empty row is filled with a number",
+        ),
+        NearMiss(_ASIDE.replace("__syncthreads();", ""), why="neither side is the simpler one"),
         NearMiss(_WHOLE.replace("        return;\n", ""), why="nothing leaves"),
         NearMiss(
             _WHOLE.replace("+ i] = own[i];\n        return", "+ i] = 0.f;\n        return"),
@@ -121,11 +151,40 @@ class FastPath(Pattern):
             if moved:
                 tests = facts.graph.roots(branch.op.inputs[0], *COMPARISONS)
                 where = [branch, *tests, *(a.node for a in moved)]
-                yield self.decide(facts, "simpler way at run time", where)
+                yield self.decide(facts, _SIMPLER, where)
+                return
+        for branch, side in _simple_sides(facts):
+            if aside := _aside(facts, branch, side, stores):
+                yield self.decide(facts, _SIMPLER, aside)
                 return
         for branch in facts.graph.of(OpKind.IF):
             if ways := _ways(facts, branch, stores):
                 yield self.decide(facts, _WAYS, ways)
+
+
+def _simple_sides(facts: Facts) -> Iterator[tuple[Node, int]]:
+    """Branches of the kernel's own with the side on which threads do nothing together, where they
+    do on the other."""
+    simple: dict[Span, int] = {}
+    for branch in facts.threads.of(OpKind.IF):
+        heavy = [any(op.kind in _SHARED_WORK for op in walk(one)) for one in branch.op.regions]
+        if not branch.loops and not branch.op.span.call and sorted(heavy) == [False, True]:
+            simple[branch.op.span] = heavy.index(False)
+    for branch in facts.graph.of(OpKind.IF) if simple else ():
+        if branch.op.span in simple:
+            yield branch, simple[branch.op.span]
+
+
+def _aside(facts: Facts, branch: Node, side: int, stores: list[Access]) -> list[Node]:
+    """A branch that a block takes together, with its condition and what its simpler side stores,
+    where the other side stores the same arrays."""
+    if not _together(facts, branch):
+        return []
+    arrays = {a.array for a in stores if _on(a.node, branch, 1 - side)} - {None}
+    plain = [a for a in stores if _on(a.node, branch, side) and a.array in arrays]
+    moved = [a for a in plain if _computed(facts, a)]
+    tests = facts.graph.roots(branch.op.inputs[0], *COMPARISONS) if moved else ()
+    return [branch, *tests, *(a.node for a in moved)] if moved else []
 
 
 def _ways(facts: Facts, branch: Node, stores: list[Access]) -> list[Node]:
@@ -142,7 +201,10 @@ def _ways(facts: Facts, branch: Node, stores: list[Access]) -> list[Node]:
     read = [{f.array for f in one if _on(f.node, branch, side)} for side, one in enumerate(fed)]
     places = [{a.index for a in side} for side in moved]
     kinds = [{facts.types.dtype(a.value or "") for a in side} for side in moved]
-    if not read[0] & read[1] or places[0] == places[1] or kinds[0] != kinds[1]:
+    walks = [any(loop.inside(branch) for a in fed_by for loop in a.node.loops) for fed_by in fed]
+    if not read[0] & read[1] or kinds[0] != kinds[1]:
+        return []
+    if places[0] == places[1] and not all(walks):
         return []
     tests = facts.graph.roots(branch.op.inputs[0], *COMPARISONS)
     heads = {(*a.node.loops, a.node)[0] for side in moved for a in side}

@@ -68,6 +68,26 @@ __global__ void twice(const float* x, float* out) {
 """
 
 
+_IN_HELPER = _FLAG.replace(
+    "template <typename T, bool HALF>\n",
+    """template <bool HALF>
+__device__ float halved(float v) {
+    if constexpr (HALF) {
+        v = v * 0.5f;
+    }
+    return v;
+}
+template <typename T, bool HALF>
+""",
+).replace(
+    """        if constexpr (HALF) {
+            v = v * T(0.5f);
+        }
+""",
+    "        v = halved<HALF>(v);\n",
+)
+
+
 class ProblemExtents(Pattern):
     """A bound of a loop or a mask is a compile-time constant, else an extent of an array, else a
     runtime scalar; what else is compiled in is shown with it, or that nothing is."""
@@ -82,6 +102,7 @@ class ProblemExtents(Pattern):
         Case(COPY, "constexpr"),
         Case(ROW_NORM_THREADS, "runtime scalar"),
         Case(_FLAG, "runtime scalar"),
+        Case(_IN_HELPER, "runtime scalar"),
         Case(_TRAITS, "constexpr"),
         Case(_BARE, _NOTHING),
     )
@@ -185,13 +206,13 @@ def _of_templates(facts: Facts) -> list[Node]:
 
 
 def _chosen(facts: Facts) -> list[Node]:
-    """Of threads: branches of the kernel itself, of which the compiler keeps one side for what the
-    parameters of the template are."""
+    """Of threads: branches of the kernel and of helpers in its file, of which the compiler keeps
+    one side for what the parameters of the template are."""
     entry = facts.kernel.entry
     found = []
     for branch in facts.threads.of(OpKind.IF):
         span = branch.op.span
-        if span.call or span.path != entry.span.path or span.end_line <= span.line:
+        if span.path != entry.span.path or span.end_line <= span.line:
             continue  # what a header of another file asks stands in one line
         value = branch.op.inputs[0]
         made = list(facts.threads.upstream(value))

@@ -20,6 +20,10 @@ MAX_CALLS = 4
 _STEPS = 2
 """Lines of a function read in place before it is a part of its own."""
 
+_PART = 6
+"""Lines of a function of another file that is read in place, before it is a part of the kernel and
+no shorthand."""
+
 _MEMORY = READS | WRITES | ATOMICS
 _GIVEN = TERMINATORS | {
     OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.CAST, OpKind.CONST, OpKind.COPY, OpKind.DTYPE,
@@ -163,15 +167,22 @@ def _read_in_place(own: Sequence[Op]) -> list[int]:
 
 
 def _computed_in_place(facts: Facts, own: Sequence[Op]) -> list[Lines]:
-    """Lines of calls, read in place, that compute something in several steps, with those steps; of
-    functions in the file of the kernel alone."""
+    """Lines of calls, read in place, that compute something in several steps: with those steps, of
+    functions in the file of the kernel; alone, of longer functions elsewhere."""
     home = facts.kernel.entry.span.path
     steps: dict[int, set[Lines]] = {}
+    parts: dict[int, set[object]] = {}
     for op in own if facts.of_threads else ():
-        if op.span.call > 0 and op.span.path == home and op.kind not in _GIVEN:
-            steps.setdefault(op.span.call, set()).add(op.span.lines)
+        span = op.span
+        if span.path != home or op.kind in _GIVEN:
+            continue
+        if span.origin is not None and not span.call:
+            parts.setdefault(span.line, set()).add((span.origin[0], span.origin[1][0]))
+        elif span.call > 0:
+            steps.setdefault(span.call, set()).add(span.lines)
     told = {at: held for at, held in steps.items() if len(held) >= _STEPS}
-    return sorted({(at, at) for at in told}.union(*told.values()))
+    far = {(at, at) for at, held in parts.items() if len(held) >= _PART}
+    return sorted({(at, at) for at in told}.union(far, *told.values()))
 
 
 def _reaches(facts: Facts, helper: Function, calls: int) -> bool:

@@ -60,6 +60,10 @@ _BY_CASE = (
 }
 """
 )
+_ASKED_FOR = _BY_CALLER[: _BY_CALLER.index("void run")] + (
+    "template void launch<float>(const void* x, void* out, int n);\n"
+    "template void other<float>(const void* x, void* out, int n);\n"
+)
 _SAME = _TEMPLATE.replace("<float, false>", "<float, true>")
 _ELSEWHERE = _TEMPLATE[: _TEMPLATE.index("void run")]
 
@@ -72,6 +76,7 @@ _ELSEWHERE = _TEMPLATE[: _TEMPLATE.index("void run")]
         pytest.param(
             _BY_CALLER, [((8, 8), (12, 12), (13, 13), (15, 15))], id="types that the caller chooses"
         ),
+        pytest.param(_ASKED_FOR, [((8, 8), (10, 10))], id="what launches it is asked for"),
         pytest.param(_BY_CASE, [((8, 8), (9, 9), (11, 11), (12, 12))], id="cases"),
         pytest.param(_NAMED, [((7, 7),)], id="named before it is launched"),
         pytest.param(_PLAIN, [], id="no template"),

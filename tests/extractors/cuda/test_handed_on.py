@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from extractors.cuda.handed_on import PART
 from extractors.cuda.launches import host_facts
 from extractors.cuda.read import read_cuda
 from extractors.detect import detect
@@ -93,13 +94,37 @@ def test_an_array_is_handed_on(host: str) -> None:
     [
         pytest.param(_KERNELS + _EITHER, id="one of two"),
         pytest.param(_KERNELS + _WRAPPED_EITHER, id="one of two, through functions"),
+        pytest.param(_KERNELS + """void run(float* x, float* part, float* out, bool some) {
+  if (out) {
+    if (some) { last<<<1, 32>>>(x, out); return; }
+    first<<<1, 32>>>(x, part);
+  }
+}
+""", id="one leaves before the other"),
+        pytest.param(_KERNELS + """void run(float* x, float* out, bool some) {
+  auto kernel = first;
+  if (some) { kernel = last; }
+  kernel<<<1, 32>>>(x, out);
+}
+""", id="one of two, by a name"),
+        pytest.param(_KERNELS + _RUN.replace("last<<<1, 32>>>(part", "last<<<1, 32>>>(y"),
+                     id="nothing in common"),
+    ],
+)  # fmt: skip
+def test_nothing_is_handed_on(text: str) -> None:
+    assert _told(text) == {"first": set(), "last": set()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         pytest.param(_KERNELS.replace("part[threadIdx.x] = x[0];", "") + _RUN, id="not written"),
         pytest.param(_KERNELS + _RUN.replace("last<<<1, 32>>>(part", "last<<<1, 32>>>(x"),
                      id="an input of both"),
     ],
 )  # fmt: skip
-def test_nothing_is_handed_on(text: str) -> None:
-    assert _told(text) == {"first": set(), "last": set()}
+def test_kernels_of_one_call(text: str) -> None:
+    assert _told(text) == {"first": {(PART, None)}, "last": {(PART, None)}}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +154,7 @@ def test_a_struct_that_is_made_of_another_is_handed_on() -> None:
 
 def test_a_field_that_another_kernel_leaves_alone() -> None:
     apart = _STRUCTS.replace("params.part[0]", "params.x[0]")
-    assert _told(apart) == {"first": set(), "last": set()}
+    assert _told(apart) == {"first": {(PART, None)}, "last": {(PART, None)}}
 
 
 def test_lines_of_the_calls_between() -> None:

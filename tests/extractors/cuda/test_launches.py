@@ -150,6 +150,53 @@ void run(float* x, int n) {{
     assert [d.lines for d in told] == [((5, 5), (6, 6))] * found
 
 
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [("version >= 9", [((6, 6), (7, 7), (9, 9))]), ("n > 64", [])],
+)
+def test_a_dispatch_on_what_the_device_set(asked: str, found: list[object]) -> None:
+    host = f"""int ask() {{ int v; cudaDeviceGetAttribute(&v, MAJOR, 0); return v; }}
+void run(float* x, int n) {{
+    int wide = 0;
+    if ({asked}) {{
+        wide = 4;
+    }} else {{
+        wide = 2;
+    }}
+    switch (wide) {{
+        case 4: k<4, true><<<n, 64>>>(x, n); break;
+        case 2: k<2, true><<<n, 64>>>(x, n); break;
+    }}
+}}
+"""
+    host = host.replace("int wide = 0;", "auto version = ask(); int wide = 0;")
+    host = host.replace("MAJOR", "cudaDevAttrComputeCapabilityMajor")
+    told = [d for d in facts(KERNEL + host).decisions if d.axis == "arch_dispatch"]
+    assert [d.lines for d in told] == found
+
+
+@pytest.mark.parametrize(
+    ("attribute", "lines"),
+    [
+        ("cudaLaunchAttributeProgrammaticStreamSerialization", [((5, 5), (9, 9))]),
+        ("cudaLaunchAttributeClusterDimension", []),
+    ],
+)
+def test_a_launch_before_the_last_one_ends(attribute: str, lines: list[object]) -> None:
+    host = f"""void run(float* x, int n) {{
+    cudaLaunchConfig_t config = {{n, 64, 0}};
+    cudaLaunchAttribute attribute[1];
+    attribute[0].id = {attribute};
+    attribute[0].val.programmaticStreamSerializationAllowed = 1;
+    config.attrs = attribute;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, k<4, true>, x, n);
+}}
+"""
+    told = facts(KERNEL.replace("\n", " ") + "\n" + host).decisions
+    assert [d.lines for d in told if d.axis == "launch_overlap"] == lines
+
+
 def test_a_launch_in_a_method() -> None:
     host = "struct Runner { void run(float* x, int n) { k<4, true><<<n, 64>>>(x, n); } };\n"
     (launch,) = facts(KERNEL + host).launches

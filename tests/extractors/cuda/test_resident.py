@@ -117,6 +117,12 @@ ONE_EACH = (
             id="another kernel",
         ),
         pytest.param(
+            "void go(float* x, int n) {\n  auto one = k;\n  if (n > 64) {\n    one = j;\n  }\n"
+            "  one<<<n, 32>>>(x, n);\n}\n",
+            [((4, 4), (6, 6), (8, 8))],
+            id="what a name was given",
+        ),
+        pytest.param(
             "void go(float* x, int n) {\n  if (n > 64) k<<<n, 32>>>(x, n);\n"
             "  else k<<<1, 32>>>(x, n);\n}\n",
             [((4, 4), (5, 5))],
@@ -202,6 +208,14 @@ BRANCH = "#if {} >= 900\n  x[0] = n;\n#else\n  x[0] = 0.f;\n#endif\n"
             id="in a helper",
         ),
         pytest.param(
+            "__device__ float twice(float v) {\n  return v * 2;\n}\n"
+            "__device__ float made(float v) {\n#if __CUDA_ARCH__ >= 900\n  return twice(v);\n"
+            "#else\n  return v;\n#endif\n}\n"
+            "__global__ void k(float* x, int n) {\n  x[0] = made(x[n]);\n}\n",
+            [((5, 5), (9, 9))],
+            id="in a helper, around the call of another",
+        ),
+        pytest.param(
             "__device__ void put(float* x, int n) {\n"
             + BRANCH.format("__CUDA_ARCH__")
             + "}\n__global__ void k(float* x, int n) {\n  x[0] = n;\n}\n",
@@ -216,8 +230,40 @@ BRANCH = "#if {} >= 900\n  x[0] = n;\n#else\n  x[0] = 0.f;\n#endif\n"
         pytest.param(
             "#if __CUDA_ARCH__ >= 900\n"
             "__global__ void k(float* x, int n) {\n  x[0] = n;\n}\n#endif\n",
-            [],
+            [((1, 1), (5, 5))],
             id="around the kernel",
+        ),
+        pytest.param(
+            "#if __CUDA_ARCH__ >= 530\n#define HALVES\n#endif\n"
+            "__global__ void k(float* x, int n) {\n#ifdef HALVES\n  x[0] = n;\n#endif\n}\n",
+            [((5, 5), (7, 7))],
+            id="on a macro that such a branch defines",
+        ),
+        pytest.param(
+            "#if __CUDA_ARCH__ >= 1000\n#define WIDE 1\n#else\n#define WIDE 0\n#endif\n"
+            "__global__ void k(float* x, int n) {\n"
+            "  constexpr bool wide = WIDE;\n  x[0] = wide ? n : 0;\n}\n",
+            [((7, 7),)],
+            id="a macro of the target",
+        ),
+        pytest.param(
+            "#define HALVES\n"
+            "__global__ void k(float* x, int n) {\n#ifdef HALVES\n  x[0] = n;\n#endif\n}\n",
+            [],
+            id="on a macro of every target",
+        ),
+        pytest.param(
+            "__global__ void k(float* x, int n) {\n  x[0] = n;\n}\n"
+            "void run(float* x, int n) {\n#ifdef USE_ROCM\n  k<<<1, 64>>>(x, n);\n"
+            "#else\n  k<<<1, 32>>>(x, n);\n#endif\n}\n",
+            [((5, 5), (9, 9))],
+            id="where it is launched, on whose devices it is for",
+        ),
+        pytest.param(
+            "#ifdef USE_ROCM\nusing real = double;\n#else\nusing real = float;\n#endif\n"
+            "__global__ void k(float* x, int n) {\n  x[0] = n;\n}\n",
+            [],
+            id="before the kernel, on whose devices it is for",
         ),
     ],
 )
