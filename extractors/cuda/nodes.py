@@ -221,10 +221,11 @@ class Variable(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Unpack(Stmt):
-    """`auto [a, b] = value`."""
+    """`auto [a, b] = value`; `type`: what stands for `auto`, with its qualifiers."""
 
     names: tuple[str, ...]
     value: Expr
+    type: CType
 
 
 @dataclass(frozen=True, slots=True)
