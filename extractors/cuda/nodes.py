@@ -221,7 +221,7 @@ class Variable(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Unpack(Stmt):
-    """`auto [a, b] = value`; `type`: what stands for `auto`, with its qualifiers."""
+    """`auto [a, b] = value`, the type of which is that of the whole."""
 
     names: tuple[str, ...]
     value: Expr
@@ -318,8 +318,8 @@ class TemplateParameter:
     at: Place | None = None
 
 
-TO_POINTER, TO_CONST_POINTER = "operator T*", "operator const T*"
-"""Names for the operators that make a pointer of a struct."""
+TO_POINTER, TO_CONST_POINTER, CONST_THIS = "operator T*", "operator const T*", "const this"
+"""Names for operators that make a pointer of a struct; word of a method that sets no field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,8 +382,7 @@ def inside(node: object) -> Iterator[Expr | Stmt]:
         kind = type(current)
         if kind is tuple:
             pending += current[::-1]
-            continue
-        if (below := _HELD.get(kind) or _below(kind)) is not nothing:
+        elif (below := _HELD.get(kind) or _below(kind)) is not nothing:
             yield current
             pending += below(current)
 
@@ -394,8 +393,8 @@ def parts(node: Expr | Stmt) -> list[object]:
     return [value for value in below(node) if isinstance(value, (tuple, Expr, Stmt))]
 
 
+_HELD: dict[type, Held] = {}
+
+
 def _below(kind: type) -> Held:
     return _HELD.setdefault(kind, held(kind) if issubclass(kind, (Expr, Stmt)) else nothing)
-
-
-_HELD: dict[type, Held] = {}

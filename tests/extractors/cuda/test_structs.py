@@ -83,6 +83,17 @@ __global__ void k(const Params params) {
     out[at] = low + high;
 }
 """
+_CONST = """struct Places {
+    int from, by;
+    __device__ float read(const float* x, int i) const { return x[from + i * by]; }
+};
+__global__ void k(const float* x, float* out, int n) {
+    Places own{threadIdx.x, blockDim.x};
+    float sum = 0.f;
+    for (int i = 0; i < n; ++i) sum += own.read(x, i);
+    out[threadIdx.x] = sum;
+}
+"""
 _ASM = """__device__ void put(uint4* to, uint4 v) {
     asm volatile("st.global.v4.b32 [%4], {%0, %1, %2, %3};"
                  :: "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "l"(to));
@@ -123,6 +134,13 @@ def test_names_in_brackets_are_the_fields_of_a_struct() -> None:
     assert load.results[0].type.dtype == "f32"
     assert store.operand("pointer")
     assert not ops(kernel, OpKind.UNPACK)
+
+
+def test_a_const_method_carries_no_field_through_a_loop() -> None:
+    (loop,) = ops(understood(_CONST), OpKind.FOR)
+    assert len(loop.results) == 1
+    (loop,) = ops(understood(_CONST.replace("const {", "{")), OpKind.FOR)
+    assert len(loop.results) == 3
 
 
 def test_the_address_of_a_store_is_what_stands_in_brackets() -> None:
