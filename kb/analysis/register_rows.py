@@ -18,8 +18,9 @@ MAX_STEPS = 64
 
 
 def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
-    """Where elements that rest on loads are put into an array of registers, and where another loop
-    takes them out after threads have met, or after the first one has reduced them by itself."""
+    """Where elements that rest on loads are put into an array of registers, with the loads, and
+    where another loop takes them out after threads have met, or after the first one has reduced
+    them by itself."""
     if not facts.of_threads:
         return []
     graph = facts.threads
@@ -33,7 +34,8 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
             written[array] = [n for n in puts(graph, array) if sources & _from(graph, n)]
         others = [n for n in written[array] if _met(graph, n, taken) or _alone(n, taken, sums)]
         if others:
-            found.update(dict.fromkeys([*others, taken]))
+            loaded = [s for n in others for s in sources & _from(graph, n)]
+            found.update(dict.fromkeys([*loaded, *others, taken]))
     return list(found)
 
 
