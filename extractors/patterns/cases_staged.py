@@ -54,3 +54,10 @@ ALONE_THREADS = """__global__ void softmax(const float* x, float* out, int rows,
     for (int i = 0; i < n; ++i) out[row * n + i] = expf(own[i] - top) / sum;
 }
 """
+HELD_BETWEEN_THREADS = """__global__ void copy(const float4* x, const int* to, float4* out) {
+    float4 held[4];
+    for (int i = 0; i < 4; ++i) held[i] = x[blockIdx.x * 128 + i * 32 + threadIdx.x];
+    int row = to[blockIdx.x];
+    for (int i = 0; i < 4; ++i) out[row * 128 + i * 32 + threadIdx.x] = held[i];
+}
+"""

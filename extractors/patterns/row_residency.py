@@ -44,6 +44,7 @@ from extractors.patterns.cases_rows_threads import (
 )
 from extractors.patterns.cases_staged import (
     ALONE_THREADS,
+    HELD_BETWEEN_THREADS,
     STAGED_ROW_THREADS,
     STAGED_TILE_THREADS,
     TAKEN_IN_TURNS_THREADS,
@@ -60,12 +61,12 @@ from kb.analysis.kept_rows import (
 )
 from kb.analysis.loops import Role
 from kb.analysis.peeled import peeled_tails
-from kb.analysis.register_rows import held_over_barrier, kept_in_registers
-from kb.analysis.row_chunks import along, chunked, goes_on, passes, sweeps
-from kb.analysis.staged_tiles import staged_tiles
+from kb.analysis.register_rows import held_over_barrier, kept_in_registers, loaded_before
+from kb.analysis.row_chunks import along, goes_on, passes, sweeps
+from kb.analysis.staged_tiles import staged_rows, staged_tiles
 from kb.analysis.symbolic import sub
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
+from kb.ops import CONTRACTIONS, READS, OpKind
 
 _STOPS = READS | CONTRACTIONS
 _WHOLE = (OpKind.SORT, OpKind.SCAN, OpKind.CUMSUM, OpKind.CUMPROD)
@@ -163,6 +164,7 @@ class RowResidency(Pattern):
             "row staged in shared memory",
         ),
         Case(STAGED_TILE_THREADS, _TILE),
+        Case(HELD_BETWEEN_THREADS, _REGISTERS),
         Case(BACKWARD_REGISTERS_THREADS, _REGISTERS),
         Case(GROUPS_THREADS, _REGISTERS),
         Case(LEFT, _REGISTERS),
@@ -188,6 +190,14 @@ class RowResidency(Pattern):
             vary(LEFT, ("= v / part[0]", "= part[127 - threadIdx.x]")),
             why="only what others left is stored",
             value=_REGISTERS,
+        ),
+        NearMiss(
+            vary(
+                HELD_BETWEEN_THREADS,
+                ("    int row", "    to += held[0].x > 0.f;\n    int row"),
+                ("= held[i]", "= x[i]"),
+            ),
+            why="the first alone is taken",
         ),
         NearMiss(TAKEN_IN_TURNS_THREADS, why="threads go on with each other's sums", value=_TILE),
         NearMiss(
@@ -262,7 +272,7 @@ class RowResidency(Pattern):
         if not facts.reductions:
             yield from self._unreduced(facts)
             return
-        if staged := self._staged(facts):
+        if staged := staged_rows(facts):
             yield self.decide(facts, "row staged in shared memory", staged)
             return
         again = passes(facts)
@@ -305,6 +315,8 @@ class RowResidency(Pattern):
             yield self.decide(facts, _ONCE, once)
         elif staged := staged_tiles(facts):
             yield self.decide(facts, _TILE, staged)
+        elif before := loaded_before(facts):
+            yield self.decide(facts, _REGISTERS, before)
 
     def _walked(self, facts: Facts) -> list[Access]:
         """Loads of a row that one thread walks more than once, in loops of their own one of which
@@ -372,29 +384,3 @@ class RowResidency(Pattern):
             if facts.graph.made_from(sides, (access.node,), lambda n: n.op.kind in _STOPS):
                 return True
         return False
-
-    def _staged(self, facts: Facts) -> list[Where]:
-        """Loads of a loop whose value other loops take: shared memory hands it on."""
-        found: list[Where] = []
-        for access in facts.loads:
-            if access.loop is None or not chunked(facts, access):
-                continue
-            taken = [
-                copy
-                for copy in facts.graph.of(OpKind.COPY)
-                if copy.loop is not None
-                and not copy.inside(access.loop)
-                and self._carries(facts, copy.op.inputs[0], access)
-                and any(facts.graph.rests_on(s.value, copy) for s in facts.stores)
-            ]
-            if taken:
-                found += [access, *taken]
-        return found
-
-    def _carries(self, facts: Facts, value: str, access: Access) -> bool:
-        """Whether what a loop left behind is what it loaded, or was computed from that alone."""
-        made = facts.graph.producer(value)
-        if made is None or access.loop is None or not made.inside(access.loop):
-            return False
-        above = facts.graph.upstream(value, lambda n: n.op.kind in _STOPS | REDUCTIONS)
-        return access.node in above

@@ -39,6 +39,24 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
     return list(found)
 
 
+def loaded_before(facts: Facts) -> list[Node]:
+    """Where a loop puts what it loads into an array of registers, and where a later loop of its own
+    takes it out: all that is loaded is under way before anything is done with it."""
+    graph = facts.threads
+    loads = [*map(graph.producer, (a.value for a in facts.loads))] if facts.of_threads else []
+    sources = {n for n in loads if n is not None}
+    found: dict[Node, None] = {}
+    for taken in graph.of(OpKind.EXTRACT) if sources else ():
+        if taken.loop is None:
+            continue
+        for put in puts(graph, taken.op.inputs[0]):
+            apart = put.loop not in taken.loops and taken.loop not in put.loops
+            if put.loop is not None and apart and put.index < taken.index:
+                inside = [n for n in sources & _from(graph, put) if n.inside(put.loop)]
+                found.update(dict.fromkeys([*inside, put, taken] if inside else ()))
+    return list(found)
+
+
 def held_over_barrier(facts: Facts) -> list[Node]:
     """Elements that a thread leaves in shared memory for the others, and of which it goes on with
     its own after they have met: where they are loaded, and where they are stored beside what was

@@ -1,12 +1,34 @@
-"""Tiles that a block leaves in shared memory so that its threads read them again and again."""
+"""Rows and tiles that a block leaves in shared memory, where its threads read them again."""
 
 from __future__ import annotations
 
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Graph, Node
-from kb.ops import OWN_THREAD, READS, REDUCTIONS, OpKind
+from kb.analysis.row_chunks import chunked
+from kb.ops import CONTRACTIONS, OWN_THREAD, READS, REDUCTIONS, OpKind
 
 _STOPS = READS | REDUCTIONS | {OpKind.SHUFFLE}
+_ROW_STOPS = READS | CONTRACTIONS | REDUCTIONS
+
+
+def staged_rows(facts: Facts) -> list[Access | Node]:
+    """Loads of a loop whose value other loops take: shared memory hands it on."""
+    found: list[Access | Node] = []
+    for access in facts.loads:
+        if access.loop is None or not chunked(facts, access):
+            continue
+        taken = [
+            copy
+            for copy in facts.graph.of(OpKind.COPY)
+            if copy.loop is not None
+            and not copy.inside(access.loop)
+            and _carries(facts, copy.op.inputs[0], access)
+            and any(facts.graph.rests_on(s.value, copy) for s in facts.stores)
+        ]
+        if taken:
+            found += [access, *taken]
+    return found
 
 
 def staged_tiles(facts: Facts) -> list[Node]:
@@ -51,3 +73,12 @@ def _goes_along(graph: Graph, taken: Node, pointer: str) -> bool:
         return False
     arguments = loop.op.regions[-1].arguments
     return any(graph.rests_on_argument(pointer, one.name) for one in arguments)
+
+
+def _carries(facts: Facts, value: str, access: Access) -> bool:
+    """Whether what a loop left behind is what it loaded, or was computed from that alone."""
+    made = facts.graph.producer(value)
+    if made is None or access.loop is None or not made.inside(access.loop):
+        return False
+    above = facts.graph.upstream(value, lambda n: n.op.kind in _ROW_STOPS)
+    return access.node in above
