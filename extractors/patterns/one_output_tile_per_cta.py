@@ -39,6 +39,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
+from kb.analysis.filling import fills
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
@@ -261,6 +262,8 @@ class OneOutputTilePerCta(Pattern):
 
     def _items(self, facts: Facts, loop: Loop) -> bool:
         """True for a loop over the work items of one block."""
+        if fills(facts, loop):
+            return False
         return persistent(loop, facts.values) or bool(chunk_steps(facts, loop))
 
     def _moves(self, facts: Facts, loop: Node) -> bool:
