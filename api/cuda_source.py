@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,12 @@ SUFFIXES = frozenset({".cu", ".cuh", ".h", ".hpp"})
 """Kinds of file that may hold kernels in CUDA C++."""
 
 MAX_LEVELS = 12
+
+_PUBLIC = frozenset({
+    "ATen", "boost", "c10", "cooperative_groups", "cub", "cuda", "cudnn_frontend", "cute",
+    "cutlass", "cutlass_extensions", "nlohmann", "nv", "thrust", "torch", "tvm", "dlpack", "spdlog",
+})  # fmt: skip
+"""First folders of what many packages include."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +55,45 @@ class Headers:
 @lru_cache(maxsize=1024)
 def _search(root: Path, start: Path, name: str) -> tuple[tuple[Path, ...], tuple[str, str] | None]:
     """Where a header was looked for, in order, and what was found; from the folder of the file that
-    includes it upwards."""
+    includes it upwards, then in what the folders beside these bring along for others."""
     looked: list[Path] = []
+    for folder in _folders(root, start, name):
+        looked.append(folder / name)
+        found = _text(root, folder / name)
+        if found is not None:
+            return tuple(looked), found
+    return tuple(looked), None
+
+
+def _folders(root: Path, start: Path, name: str) -> Iterator[Path]:
     for folder in (start, *start.parents)[:MAX_LEVELS]:
-        for one in (folder, folder / "include", folder / "includes"):
-            looked.append(one / name)
-            found = _text(root, one / name)
-            if found is not None:
-                return tuple(looked), found
+        yield from (folder, folder / "include", folder / "includes")
         if folder == root:
             break
-    return tuple(looked), None
+    yield from _beside(root, start, name)
+
+
+@lru_cache(maxsize=1024)
+def _beside(root: Path, start: Path, name: str) -> tuple[Path, ...]:
+    """The `include` folders that lie beside the folders above a file and hold the first folder of a
+    name, the closest of them; none for libraries that everybody brings along."""
+    first, apart, _ = name.partition("/")
+    if not apart or first in _PUBLIC or not start.is_relative_to(root):
+        return ()
+    for folder in start.parents:
+        if not folder.is_relative_to(root):
+            break
+        if found := tuple(i for i in _brought_along(folder) if (i / first).is_dir()):
+            return found
+    return ()
+
+
+@lru_cache(maxsize=256)
+def _brought_along(folder: Path) -> tuple[Path, ...]:
+    try:
+        return tuple(sorted(folder.glob("*/include")))
+    except OSError:
+        return ()
 
 
 @lru_cache(maxsize=512)

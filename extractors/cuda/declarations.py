@@ -21,6 +21,8 @@ from extractors.cuda.values import (
 from kb.ir import Literal, MemorySpace
 from kb.ops import OpKind
 
+_PLACES = (n.Name, n.Field, n.Index)
+
 _GROUPS = ("thread_block_tile", "thread_block", "coalesced_group", "grid_group", "cluster_group")
 
 
@@ -182,8 +184,13 @@ class DeclarationReader(StructReader):
         self.bind(node.name, Named(node.type, self._here()))
 
     def unpack(self, node: n.Unpack) -> None:
-        """`auto [a, b] = value`."""
-        value = self.read(node.value)
+        """`auto [a, b] = value`: the fields of a struct, or the elements of anything else."""
+        where = self.place(node.value) if isinstance(node.value, _PLACES) else None
+        value = None if where is not None else self.read(node.value)
+        kind = where.kind if where is not None else value.kind if value is not None else UNKNOWN
+        if self._fields(node, kind, value):
+            return
+        value = value or self.read(node.value)
         results = [(name, UNKNOWN) for name in node.names]
         made = self.writer.emit(OpKind.UNPACK, [("x", value.name)], node.at, results)
         for name, result in zip(node.names, made, strict=True):
@@ -191,3 +198,18 @@ class DeclarationReader(StructReader):
             self.kinds[key] = UNKNOWN
             self.names[key] = Val(result)
             self.bind(name, Slot(key, UNKNOWN))
+
+    def _fields(self, node: n.Unpack, kind: Kind, value: Val | None) -> bool:
+        """Bind every name to a field of a struct without bases; False for what is none."""
+        record = self.meant(kind) if kind.record and kind.to is None and not kind.shape else None
+        own = [f.name for f in record.fields if "static" not in f.storage] if record else []
+        if record is None or record.open or len(own) != len(node.names):
+            return False
+        whole = node.value
+        if value is not None and not isinstance(whole, n.Name):
+            whole = n.Name(node.at, ", ".join(node.names))
+            self.bind(whole.text, value)
+        written = n.CType("auto", reference=node.type.reference and node.type.const)
+        for name, field in zip(node.names, own, strict=True):
+            self.declare(n.Variable(node.at, name, written, n.Field(node.at, whole, field)))
+        return True

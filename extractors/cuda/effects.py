@@ -116,11 +116,15 @@ class EffectReader(OperatorReader):
                 self._root(argument, hidden, found, frame)
 
     def _asks(self, function: n.Field, frame: Frame) -> bool:
-        """Whether a method only asks a value that may be missing."""
+        """Whether a method sets no field: it says so, or asks for a value that may be missing."""
         named = function.operand
         bound = frame.find(named.text) if isinstance(named, n.Name) else None
-        optional = isinstance(bound, Slot) and bound.kind.record.rpartition("::")[2] == "optional"
-        return optional and function.name in ("has_value", "value", "value_or")
+        record = bound.kind.record if isinstance(bound, Slot) else ""
+        if record.rpartition("::")[2] == "optional":
+            return function.name in ("has_value", "value", "value_or")
+        known = [m for r in self.library.records(record) for m in r.methods] if record else []
+        known = [m for m in known if m.name == function.name]
+        return bool(known) and all(n.CONST_THIS in m.words for m in known)
 
     def _handed(self, function: n.Expr, index: int, argument: n.Expr, frame: Frame) -> bool:
         """True when a call may write through an argument: by reference, or behind a pointer."""

@@ -221,10 +221,11 @@ class Variable(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Unpack(Stmt):
-    """`auto [a, b] = value`."""
+    """`auto [a, b] = value`, the type of which is that of the whole."""
 
     names: tuple[str, ...]
     value: Expr
+    type: CType
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +318,7 @@ class TemplateParameter:
     at: Place | None = None
 
 
-TO_POINTER, TO_CONST_POINTER = "operator T*", "operator const T*"  # of structs
+TO_POINTER, TO_CONST_POINTER, CONST_THIS = "operator T*", "operator const T*", "const this"
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,8 +382,7 @@ def inside(node: object) -> Iterator[Expr | Stmt]:
         kind = type(current)
         if kind is tuple:
             pending += current[::-1]
-            continue
-        if (below := _HELD.get(kind) or _below(kind)) is not nothing:
+        elif (below := _HELD.get(kind) or _below(kind)) is not nothing:
             yield current
             pending += below(current)
 
@@ -393,8 +393,8 @@ def parts(node: Expr | Stmt) -> list[object]:
     return [value for value in below(node) if isinstance(value, (tuple, Expr, Stmt))]
 
 
+_HELD: dict[type, Held] = {}
+
+
 def _below(kind: type) -> Held:
     return _HELD.setdefault(kind, held(kind) if issubclass(kind, (Expr, Stmt)) else nothing)
-
-
-_HELD: dict[type, Held] = {}

@@ -146,6 +146,9 @@ class _UnitBuilder(StatementBuilder):
         declared = self.declarator(head, kind)
         if declared.node is None or declared.parameters is None:
             return None
+        around = declared.parameters.parent
+        if around is not None and "const" in self.words(around):
+            words |= {n.CONST_THIS}
         name, specialised = declared.name, _closed(node)
         given: tuple[n.CType | n.Expr, ...] = ()
         if declared.node.type in ("template_function", "template_method"):

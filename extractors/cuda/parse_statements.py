@@ -244,7 +244,7 @@ class StatementBuilder(ExpressionBuilder):
         for part in node.children_by_field_name("declarator"):
             declared = self.declarator(part, kind)
             if declared.names and declared.value is not None:
-                found.append(n.Unpack(self.at(node), declared.names, declared.value))
+                found.append(n.Unpack(self.at(node), declared.names, declared.value, declared.type))
             elif declared.name:
                 found.append(self._variable(node, part, declared, words))
         return tuple(found)

@@ -94,3 +94,16 @@ def loss(x, out, side, N, T: tl.constexpr):
 """
 )
 """Log-sum-exp of a row, and the mean of it under its softmax."""
+ROWS_COUNTED_THREADS = """__global__ void remap(const float* x, float* out, const int* to, int w,
+                      int h) {
+    int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * 16;
+    if (column >= w) return;
+    int at = row * w + column, from = row * w + to[column];
+    int end = min(row + 16, h) * w + column;
+    while (at < end) {
+        out[at] = x[from];
+        at += w;
+        from += w;
+    }
+}
+"""

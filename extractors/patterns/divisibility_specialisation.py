@@ -226,6 +226,8 @@ class DivisibilitySpecialisation(Pattern):
                 *facts.declared(*switches),
             ]
             yield self.decide(facts, "constexpr EVEN flag removes mask", where)
+        elif facts.of_threads and not facts.contractions:
+            return  # Told with what threads outside do.
         elif last or any(any(other.find(facts)) for other in _OTHERS):
             return  # What is checked is not the tail.
         elif every := [*tails, *_in_rounds(facts)]:

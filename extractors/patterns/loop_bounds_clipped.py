@@ -39,11 +39,13 @@ from extractors.patterns.cases_bounds import (
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_split import SPLIT
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_ROW_THREADS, PRODUCT_THREADS
+from extractors.patterns.cases_walks import ROWS_COUNTED_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.graph import COPIES, Lines, Node
+from kb.analysis.graph import Lines, Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.lane_products import score_sums
 from kb.analysis.last_part import last_is_shorter
+from kb.analysis.least_ends import BOUND, least, least_end
 from kb.analysis.loops import Loop, Role, limits, persistent
 from kb.analysis.own_places import apart_from, own_places
 from kb.analysis.own_walks import rounds_counted, walked_tiles
@@ -54,10 +56,6 @@ from kb.evidence import Decision
 from kb.ir import ParameterKind
 from kb.ops import OpKind
 
-_BOUND = COPIES | {
-    OpKind.IF, OpKind.IF_EXPRESSION, OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.CEIL_DIV,
-    OpKind.FLOOR_DIV, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.SELECT,
-}  # fmt: skip
 _SCALARS = (AtomKind.PARAMETER, AtomKind.LOADED)
 _LOWER = "lower bound clipped (sliding window/causal dKdV)"
 
@@ -94,8 +92,13 @@ class LoopBoundsClipped(Pattern):
         Case(BACKWARDS, "upper bound clipped (causal)"),
         Case(SCORES_MASKED, "full extent + mask"),
         Case(CHUNK_SUM, "clipped to valid range"),
+        Case(ROWS_COUNTED_THREADS, "clipped to valid range"),
     )
     near_misses = (
+        NearMiss(
+            vary(ROWS_COUNTED_THREADS, ("min(row + 16, h)", "row + 16")),
+            why="every block walks as many rows",
+        ),
         NearMiss(SPLIT, why="every block takes as many tiles"),
         NearMiss(
             CHUNK_SUM, why="all chunks are alike but the last", value="upper bound clipped (causal)"
@@ -155,9 +158,9 @@ class LoopBoundsClipped(Pattern):
         rests: list[Where] = []
         for loop in facts.loops:
             if persistent(loop, facts.values) or loop.range is None:
-                rests += _loaded_end(facts, loop)
+                rests += _loaded_end(facts, loop) or least_end(facts, loop)
                 continue
-            ends = _least(facts, loop)
+            ends = least(facts, loop)
             multiplies = any(p.inside(loop.node) for p in products)
             if ends and not (multiplies and facts.contractions):
                 rests += [*ends, loop.node]
@@ -302,8 +305,8 @@ def _clipped(facts: Facts, bound: str | None) -> list[Node]:
         return [made]
     return [
         n
-        for n in facts.graph.upstream(bound, lambda n: n.op.kind not in _BOUND)
-        if n.op.kind in _BOUND and not n.op.regions and not _decoded(facts, n)
+        for n in facts.graph.upstream(bound, lambda n: n.op.kind not in BOUND)
+        if n.op.kind in BOUND and not n.op.regions and not _decoded(facts, n)
         and any(a.kind is AtomKind.BLOCK or a in own for a in facts.values.expr(n.result).atoms())
     ]  # fmt: skip
 
@@ -329,8 +332,8 @@ def _own_band(facts: Facts, loop: Loop) -> list[Node]:
     return [
         n
         for v in ((*placed, loop.high) if placed else ())
-        for n in facts.graph.upstream(v, lambda n: n.op.kind not in _BOUND)
-        if n.op.kind in _BOUND and not n.op.regions
+        for n in facts.graph.upstream(v, lambda n: n.op.kind not in BOUND)
+        if n.op.kind in BOUND and not n.op.regions
     ]
 
 
@@ -343,19 +346,6 @@ def _stages(facts: Facts, loop: Loop) -> list[Node]:
     again = [x for x in facts.loops if x is not loop and x.node.lines == loop.node.lines]
     chosen = [b.node for b in branches(facts)]
     return [g for g in facts.guards(loop.node) if g in chosen] if again else []
-
-
-def _least(facts: Facts, loop: Loop) -> list[Node]:
-    """The minimum of a range of the block and what is left, as the end of a loop over memory; of
-    threads, of a loop that reads."""
-    touched = facts.loads if facts.of_threads else facts.accesses
-    if loop.high is None or not any(a.node.inside(loop.node) for a in touched):
-        return []
-    return [
-        n
-        for n in facts.graph.upstream(loop.high, lambda n: n.op.kind not in _BOUND)
-        if n.op.kind == OpKind.MINIMUM and facts.graph.roots(n.result, OpKind.BLOCK_ID)
-    ]
 
 
 def _loaded(facts: Facts, bound: str | None) -> list[Node]:
@@ -372,7 +362,7 @@ def _beside(facts: Facts, bound: str | None) -> list[Node]:
     that comes first, with the rounds counted from there."""
     if bound is None:
         return []
-    way = [*facts.graph.upstream(bound, lambda n: n.op.kind not in _BOUND)]
+    way = [*facts.graph.upstream(bound, lambda n: n.op.kind not in BOUND)]
     ends = [
         n
         for n in way

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons, sides
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import TypeKind
@@ -20,6 +21,14 @@ REST = """__global__ void copy(const float* x, float* out, int n) {
     for (int i = threadIdx.x; i < whole; i += blockDim.x)
         reinterpret_cast<float4*>(out)[i] = reinterpret_cast<const float4*>(x)[i];
     for (int i = whole * 4 + threadIdx.x; i < n; i += blockDim.x) out[i] = x[i];
+}
+"""
+_REMAINDER = """__global__ void copy(const float* x, const int* from, float* out, int n) {
+    int rounds = n / 256, rest = n % 256;
+    for (int i = 0; i < rounds; i++)
+        out[blockIdx.x * n + i * 256 + threadIdx.x] = x[from[i * 256 + threadIdx.x]];
+    if (rest && threadIdx.x < rest)
+        out[blockIdx.x * n + rounds * 256 + threadIdx.x] = x[from[rounds * 256 + threadIdx.x]];
 }
 """
 _IN_ELEMENTS = """__global__ void copy(const float* x, float* out, int n, bool wide) {
@@ -70,7 +79,7 @@ _STEP_VALUE = "a step of its own for the rest"
 class NarrowRest(Pattern):
     """An array is moved in vectors, and again in single elements: from where the vectors end, or on
     the other side of a branch that compares positions; or several elements a round, and the rest
-    where the rounds end."""
+    where the rounds end; or threads below a remainder do what rounds of all threads leave."""
 
     name = "narrow-accesses-behind-whole-vectors"
     axis = "tail_handling"
@@ -80,6 +89,7 @@ class NarrowRest(Pattern):
         Case(_IN_ELEMENTS, _REST_VALUE),
         Case(_EDGE, _EDGE_VALUE),
         Case(_BY_FOUR, _STEP_VALUE),
+        Case(_REMAINDER, _STEP_VALUE),
     )
     near_misses = (
         NearMiss(vary(REST, ("whole * 4 + threadIdx.x", "threadIdx.x")), why="copied twice"),
@@ -92,6 +102,7 @@ class NarrowRest(Pattern):
         NearMiss(
             vary(_BY_FOUR, ("k < 4", "k < n")), why="a round takes no known number of elements"
         ),
+        NearMiss(_REMAINDER.replace("n % 256", "n % 32"), why="no rounds leave that"),
         NearMiss(ADD_THREADS, why="every access moves one element"),
         NearMiss(_TILES, why="the compiler chooses what a thread moves"),
     )
@@ -112,8 +123,10 @@ class NarrowRest(Pattern):
         if edge:
             around = [n.loop.head for (_, n), _ in edge if n.loop is not None]
             yield self.decide(facts, _EDGE_VALUE, [*around, *(a for (a, _), _ in edge)])
-        steps = [a for a, n in plain if a not in {one for one, _ in rest} and _left_over(facts, a)]
-        if steps:
+        steps: list[Where] = [
+            a for a, n in plain if a not in {one for one, _ in rest} and _left_over(facts, a)
+        ]
+        if steps := [*steps, *_remainders(facts)]:
             yield self.decide(facts, _STEP_VALUE, steps)
 
 
@@ -162,6 +175,21 @@ def _left_over(facts: Facts, access: Access) -> bool:
             if any(index.coefficient(last).constant == taken for index in access.index):
                 return True
     return False
+
+
+def _remainders(facts: Facts) -> list[Where]:
+    """Tests of threads against what a division leaves whose quotient ends a loop, with what is
+    moved there."""
+    ends = [facts.values.expr(loop.high).atom for loop in facts.loops if loop.high is not None]
+    divided = {tuple(map(str, a.args)) for a in ends if a and a.kind is AtomKind.FLOOR_DIV}
+    found: list[Where] = []
+    for access in facts.accesses if divided else ():
+        for test in comparisons(facts, access.mask) if access.mask is not None else ():
+            own, other = sides(facts, test)
+            left = other.atom if own.has(AtomKind.LANE) else None
+            if left and left.kind is AtomKind.MOD and tuple(map(str, left.args)) in divided:
+                found += [test, access]
+    return found
 
 
 def _behind(facts: Facts, wide: Access, narrow: Access) -> bool:

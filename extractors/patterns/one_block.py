@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.unmasked_accesses import may_touch
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
-from kb.ops import OWN_THREAD, OpKind
+from kb.ops import ATOMICS, OWN_THREAD, OpKind
 
 _OFFSETS = """__global__ void offsets(const int* ends, int* starts, int groups) {
     if (threadIdx.x == 0) {
@@ -98,8 +99,10 @@ class OneBlock(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        asks = (OpKind.BLOCK_ID, OpKind.NUM_BLOCKS, OpKind.CLUSTER_RANK, OpKind.OPAQUE)
-        if not facts.stores or facts.threads.of(*asks):
+        unknown = any(may_touch(facts, n) for n in facts.threads.of(OpKind.OPAQUE))
+        unknown = unknown or (not facts.of_threads and bool(facts.threads.of(OpKind.OPAQUE)))
+        asked = facts.threads.of(OpKind.BLOCK_ID, OpKind.CLUSTER_RANK)
+        if not facts.stores or unknown or asked or _counts_blocks(facts):
             return
         if not facts.of_threads:
             walks = [x.node for x in facts.loops if not x.node.loops]
@@ -122,6 +125,16 @@ class OneBlock(Pattern):
         )
         value = "one thread does everything" if alone else "one block does everything"
         yield self.decide(facts, value, [*chosen, *own] if alone else own)
+
+
+def _counts_blocks(facts: Facts) -> bool:
+    """Whether the number of blocks is asked for anything but a bound of the own thread."""
+    graph = facts.threads
+    counts = graph.of(OpKind.NUM_BLOCKS)
+    if counts and not facts.of_threads:
+        return True
+    places = (n.op.operand("pointer") for n in graph.of(OpKind.LOAD, OpKind.STORE, *ATOMICS))
+    return any(graph.rests_on(p, n) for p in places for n in counts)
 
 
 def _holding(branch: Node, node: Node) -> bool:

@@ -22,6 +22,14 @@ from extractors.patterns.cases_pointer import (
 from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_rows_threads import COLUMNS_THREADS, RESET_THREADS
+from extractors.patterns.cases_searched import (
+    EITHER_PLACE_THREADS,
+    GROUPED_THREADS,
+    HALVED_THREADS,
+    HANDED_ON_THREADS,
+    LISTED_PLACES_THREADS,
+    SEARCHED,
+)
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from extractors.patterns.jobs_by_block import JOBS_THREADS, parted_jobs
@@ -31,6 +39,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
+from kb.analysis.filling import fills
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
@@ -44,35 +53,6 @@ from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_SEARCHED = (
-    POINTER
-    + """
-@triton.jit
-def shift(x, starts, out, n, count, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    low = tl.program_id(0) * 0
-    high = count
-    while low < high:
-        middle = (low + high) // 2
-        if tl.load(starts + middle) <= tl.program_id(0):
-            low = middle + 1
-        else:
-            high = middle
-    to = tl.program_id(0) * T + tl.arange(0, T)
-    tl.store(out + to, tl.load(x + at, mask=at < n) - low, mask=at < n)
-"""
-)
-
-
-_GROUPED_THREADS = """__global__ void pad(const float* x, const int* ends, const int* starts, float* out, int n, int k, int groups) {
-    int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if (row >= n) return;
-    int g = 0;
-    while (g < groups - 1 && row >= ends[g]) ++g;
-    int to = starts[g] + row;
-    for (int i = threadIdx.x % 32; i < k; i += 32) out[to * k + i] = x[row * k + i];
-}
-"""  # noqa: E501
 _ALONE_THREADS = """__global__ void offsets(const int* ends, int* starts, int groups) {
     if (threadIdx.x == 0) {
         int sum = 0;
@@ -85,22 +65,6 @@ _ALONE_THREADS = """__global__ void offsets(const int* ends, int* starts, int gr
 """
 
 
-_HALVED_THREADS = """__global__ void middle(const float* x, float* out, int n) {
-    float low = 0.f, high = 1.f;
-    do {
-        float at = (low + high) / 2.f;
-        int over = 0;
-        for (int i = threadIdx.x; i < n; i += blockDim.x) over += x[blockIdx.x * n + i] > at;
-        over = __syncthreads_count(over);
-        if (over == 0) {
-            if (threadIdx.x == 0) out[blockIdx.x] = low;
-            return;
-        }
-        if (over > n / 2) low = at; else high = at;
-    } while (high - low > 1e-4f);
-    if (threadIdx.x == 0) out[blockIdx.x] = low;
-}
-"""
 _BIAS_THREADS = """__global__ void rows(const float* dy, const float* w, float* dx, float* db, int n, int c) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= n) return;
@@ -164,15 +128,15 @@ class OneOutputTilePerCta(Pattern):
         Case(FLASH_STAGED, "one tile per CTA"),
         Case(PARTIAL_SUM, "one tile per CTA"),
         Case(_EITHER, "split-K / split-KV"),
-        Case(_SEARCHED, "one tile per CTA"),
-        Case(_GROUPED_THREADS, "one row per warp"),
+        Case(SEARCHED, "one tile per CTA"),
+        Case(GROUPED_THREADS, "one row per warp"),
         Case(NORM_BACKWARD_LOCKED, "one row per CTA"),
         Case(DECODE_PART, "split-K / split-KV"),
         Case(SPLIT, "split-K / split-KV"),
         Case(SPLIT_ATOMIC_POINTER, "split-K / split-KV"),
         Case(SPLIT_THREADS, "split-K / split-KV"),
         Case(_BIAS_THREADS, "one tile per CTA"),
-        Case(_HALVED_THREADS, "one row per CTA"),
+        Case(HALVED_THREADS, "one row per CTA"),
         Case(_TOTAL_POINTER, "one input tile per CTA"),
         Case(COUNT_TILE, "one input tile per CTA"),
         Case(LISTED, "one listed item per CTA"),
@@ -181,8 +145,11 @@ class OneOutputTilePerCta(Pattern):
         Case(RESET_THREADS, "one row per CTA"),
         Case(COLUMNS_THREADS, "one tile per CTA"),
         Case(vary(COLUMNS_THREADS, ("blockIdx.x * 32 + lane", "blockIdx.x")), "one column per CTA"),
+        Case(LISTED_PLACES_THREADS),
+        Case(EITHER_PLACE_THREADS, "one tile per CTA"),
     )
     near_misses = (
+        NearMiss(HANDED_ON_THREADS, why="blocks take one item after the other"),
         NearMiss(JOBS_THREADS, why="blocks have different jobs"),
         NearMiss(
             vary(DECODE_PART, ("range(low, high, T)", "range(0, count, T)"), ("< high", "< count")),
@@ -200,16 +167,16 @@ class OneOutputTilePerCta(Pattern):
         ),
         NearMiss(ATTENTION, why="a mask cuts the keys off", value="split-K / split-KV"),
         NearMiss(
-            vary(_SEARCHED, ("to = tl.program_id(0)", "to = low")),
+            vary(SEARCHED, ("to = tl.program_id(0)", "to = low")),
             why="the search finds out where the tile goes",
         ),
         NearMiss(
-            vary(_GROUPED_THREADS, ("blockIdx.x * (blockDim.x / 32) + ", "blockIdx.x + ")),
+            vary(GROUPED_THREADS, ("blockIdx.x * (blockDim.x / 32) + ", "blockIdx.x + ")),
             why="neighbouring blocks share rows",
             value="one row per warp",
         ),
         NearMiss(
-            vary(_GROUPED_THREADS, ("starts[g] + row", "starts[g]")),
+            vary(GROUPED_THREADS, ("starts[g] + row", "starts[g]")),
             why="the search alone finds out where a row goes",
         ),
         NearMiss(
@@ -257,7 +224,7 @@ class OneOutputTilePerCta(Pattern):
         shared = added_parts(facts)
         if not stores and (pieces(facts) or shared or any(lane_sums(facts, a) for a in placed)):
             stores = placed
-        beside = [a for a in facts.stores if a not in placed and not by_one_block(facts, a)]
+        beside = [a for a in _somewhere(facts) if a not in placed and not by_one_block(facts, a)]
         if not stores:
             yield from self._by_input(facts)
         alone = {a: _alone(facts, a) for a in beside if not a.is_atomic and not by_last(facts, a)}
@@ -295,18 +262,19 @@ class OneOutputTilePerCta(Pattern):
 
     def _items(self, facts: Facts, loop: Loop) -> bool:
         """True for a loop over the work items of one block."""
+        if fills(facts, loop):
+            return False
         return persistent(loop, facts.values) or bool(chunk_steps(facts, loop))
 
     def _moves(self, facts: Facts, loop: Node) -> bool:
         """True when a `while` loop holds stores or finds out where they go. What threads search is
-        where their group begins, or a place in it, when the own block id is added to it. A loop
-        that waits for a lock moves nothing."""
+        where their group begins, or a place in it, when the own block id is added to it, or a place
+        that was looked up for the block before. A loop that waits for a lock moves nothing."""
         waits = spins(facts)
         stores = [a for a in facts.stores if a.node not in waits]
         if facts.of_threads:
             stores = [a for a in stores if not a.is_atomic]
-            added = [a for a in stores if any(i.has(AtomKind.BLOCK) for i in a.index)]
-            stores = [a for a in stores if a not in added]
+            stores = [a for a in stores if not _own(a) and not _looked_up(facts, a, loop)]
         return any(
             store.node.inside(loop) or any(facts.graph.rests_on(v, loop) for v in _places(store))
             for store in stores
@@ -321,6 +289,17 @@ def _places(access: Access) -> list[str]:
 def _own(access: Access) -> bool:
     """True when a block id is a part of where an access goes."""
     return any(index.has(AtomKind.BLOCK) for index in access.index)
+
+
+def _somewhere(facts: Facts) -> list[Access]:
+    """Stores but for those of a thread to where nothing is known of, be it its own variable."""
+    return [a for a in facts.stores if a.array is not None or not facts.of_threads]
+
+
+def _looked_up(facts: Facts, access: Access, loop: Node) -> bool:
+    """Whether a number that is loaded for the own block, before a loop, is part of a place."""
+    loads = [a for a in facts.loads if _own(a) and not a.node.inside(loop)]
+    return any(facts.graph.rests_on(v, a.node) for v in _places(access) for a in loads)
 
 
 def _by_block(facts: Facts, access: Access) -> bool:

@@ -10,6 +10,7 @@ from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.filling import fills
 from kb.analysis.loops import item_of_round, persistent
 from kb.evidence import Decision
 
@@ -21,6 +22,12 @@ _ROUNDS = vary(
     ),
     ("GROUP: Int):", "GROUP: Int, W: Int):"),
 )
+_FILLED = """__global__ void scale(const float* x, float* out, float* used, int n, int left) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = x[at] * 2.f;
+    for (int i = at; i < left; i += blockDim.x * gridDim.x) used[i] = 0.f;
+}
+"""
 _FIELDS = """template <typename P> __global__ void twice(P given) {
     for (int row = blockIdx.x; row < given.rows; row += gridDim.x)
         for (int i = threadIdx.x; i < given.n; i += blockDim.x)
@@ -46,6 +53,7 @@ class PersistentGridStrideLoop(Pattern):
     )
     near_misses = (
         NearMiss(PRODUCT, why="the block id is used once"),
+        NearMiss(_FILLED, why="memory is cleared beside the work"),
         NearMiss(
             vary(SOFTMAX, ("range(ct.bid(0), ROWS, ct.num_blocks(0))", "range(0, ROWS, 4)")),
             why="every block walks the same rows",
@@ -63,7 +71,7 @@ class PersistentGridStrideLoop(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for loop in facts.loops:
-            if persistent(loop, facts.values):
+            if persistent(loop, facts.values) and not fills(facts, loop):
                 item = item_of_round(loop, facts.values)
                 placed = facts.graph.producer(item) if item is not None else None
                 where = (loop.range, loop.node, *([placed] if placed else []))

@@ -84,6 +84,18 @@ _SLOT = """__global__ void put(const float* x, const int* slot, float* out, int 
 """
 
 
+_CARRIED = """__global__ void total(const float* x, float* out, int rows, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x, from = threadIdx.y * n + at;
+    float sum = 0.f;
+    for (int r = threadIdx.y; r < rows; r += blockDim.y) {
+        sum += x[from];
+        from += n * blockDim.y;
+    }
+    out[at * blockDim.y + threadIdx.y] = sum;
+}
+"""
+
+
 class RoundsEndAtExtent(Pattern):
     """A loop that begins at the own thread and goes on by the number of threads accesses memory at
     its index, up to a bound that is known at run time; and nothing else is asked of positions. Or
@@ -99,6 +111,7 @@ class RoundsEndAtExtent(Pattern):
         Case(_DIAGONAL, "loop bound"),
         Case(_HELD, "loop bound"),
         Case(_BESIDE, "loop bound"),
+        Case(_CARRIED, "loop bound"),
         Case(_STAGED, "loop bound"),
         Case(_SLOT, BLOCKS),
         Case(_SLOT.replace("slot[row] < 0", "row >= rows"), BLOCKS),

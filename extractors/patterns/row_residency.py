@@ -42,6 +42,13 @@ from extractors.patterns.cases_rows_threads import (
     ROW_NORM_THREADS,
     SORT_THREADS,
 )
+from extractors.patterns.cases_staged import (
+    ALONE_THREADS,
+    HELD_BETWEEN_THREADS,
+    STAGED_ROW_THREADS,
+    STAGED_TILE_THREADS,
+    TAKEN_IN_TURNS_THREADS,
+)
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.kept_rows import (
@@ -54,16 +61,18 @@ from kb.analysis.kept_rows import (
 )
 from kb.analysis.loops import Role
 from kb.analysis.peeled import peeled_tails
-from kb.analysis.register_rows import held_over_barrier, kept_in_registers
-from kb.analysis.row_chunks import along, chunked, goes_on, passes, sweeps
+from kb.analysis.register_rows import held_over_barrier, kept_in_registers, loaded_before
+from kb.analysis.row_chunks import along, goes_on, passes, sweeps
+from kb.analysis.staged_tiles import staged_rows, staged_tiles
 from kb.analysis.symbolic import sub
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
+from kb.ops import CONTRACTIONS, READS, OpKind
 
 _STOPS = READS | CONTRACTIONS
 _WHOLE = (OpKind.SORT, OpKind.SCAN, OpKind.CUMSUM, OpKind.CUMPROD)
 _REGISTERS = "single tile, row cached in registers"
 _ONCE = "row read once, in chunks"
+_TILE = "tile staged in shared memory"
 _REDUCING = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
 
@@ -102,32 +111,6 @@ def back(y, gx, n, T: tl.constexpr, WHOLE: tl.constexpr):
             tl.store(gx + row + i + at, p * tl.sum(acc), mask=i + at < n)
 """
 )
-_ALONE = """__global__ void softmax(const float* x, float* out, int rows, int n) {
-    int row = blockIdx.x * blockDim.x + threadIdx.x;
-    if (row >= rows) return;
-    const float* own = x + row * n;
-    float top = -INFINITY, sum = 0.f;
-    for (int i = 0; i < n; ++i) if (own[i] > top) top = own[i];
-    for (int i = 0; i < n; ++i) sum += expf(own[i] - top);
-    for (int i = 0; i < n; ++i) out[row * n + i] = expf(own[i] - top) / sum;
-}
-"""
-_STAGED = """__device__ float warp_sum(float v) {
-    for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
-    return v;
-}
-__global__ void scale(const float* x, float* out, int n) {
-    extern __shared__ float row[];
-    float part = 0.f;
-    for (int i = threadIdx.x; i < n; i += 32) {
-        float v = x[blockIdx.x * n + i];
-        part += v * v;
-        row[i] = v;
-    }
-    float r = rsqrtf(warp_sum(part) / n);
-    for (int i = threadIdx.x; i < n; i += 32) out[blockIdx.x * n + i] = row[i] * r;
-}
-"""
 _SUMMED = (
     POINTER
     + """
@@ -169,14 +152,19 @@ class RowResidency(Pattern):
         Case(DELTA, _REGISTERS),
         Case(DELTA_TILE, _REGISTERS),
         Case(_SUMMED, _ONCE),
-        Case(_ALONE, "multi-pass reload (3 passes)"),
+        Case(ALONE_THREADS, "multi-pass reload (3 passes)"),
         Case(
             vary(_SUMMED, ("row * n + at", "(row * n + at) * by"), ("out, n,", "out, n, by,")),
             _ONCE,
         ),
         Case(SCANNED_POINTER, _REGISTERS),
-        Case(_STAGED, "row staged in shared memory"),
-        Case(_STAGED.replace("row[i] = v", "row[i] = v + 1.f"), "row staged in shared memory"),
+        Case(STAGED_ROW_THREADS, "row staged in shared memory"),
+        Case(
+            STAGED_ROW_THREADS.replace("row[i] = v", "row[i] = v + 1.f"),
+            "row staged in shared memory",
+        ),
+        Case(STAGED_TILE_THREADS, _TILE),
+        Case(HELD_BETWEEN_THREADS, _REGISTERS),
         Case(BACKWARD_REGISTERS_THREADS, _REGISTERS),
         Case(GROUPS_THREADS, _REGISTERS),
         Case(LEFT, _REGISTERS),
@@ -202,6 +190,25 @@ class RowResidency(Pattern):
             vary(LEFT, ("= v / part[0]", "= part[127 - threadIdx.x]")),
             why="only what others left is stored",
             value=_REGISTERS,
+        ),
+        NearMiss(
+            vary(
+                HELD_BETWEEN_THREADS,
+                ("    int row", "    to += held[0].x > 0.f;\n    int row"),
+                ("= held[i]", "= x[i]"),
+            ),
+            why="the first alone is taken",
+        ),
+        NearMiss(TAKEN_IN_TURNS_THREADS, why="threads go on with each other's sums", value=_TILE),
+        NearMiss(
+            STAGED_TILE_THREADS.replace("tile[i]", "tile[threadIdx.x]"),
+            why="every thread takes its own",
+            value=_TILE,
+        ),
+        NearMiss(
+            STAGED_ROW_THREADS.replace("row[i] * r", "r").replace("= v;", "= 1.f;"),
+            why="no row is left there",
+            value="row staged in shared memory",
         ),
         NearMiss(SCORES_THREADS, why="keys are no values", value="multi-pass reload (2 passes)"),
         NearMiss(
@@ -244,7 +251,9 @@ class RowResidency(Pattern):
         ),
         NearMiss(ADD_THREADS, why="nothing is reduced"),
         NearMiss(
-            _ALONE.replace("expf(own[i] - top);", "top;").replace("expf(own[i] - top) /", "top /"),
+            ALONE_THREADS.replace("expf(own[i] - top);", "top;").replace(
+                "expf(own[i] - top) /", "top /"
+            ),
             why="one loop reads the row",
         ),
         NearMiss(
@@ -263,7 +272,7 @@ class RowResidency(Pattern):
         if not facts.reductions:
             yield from self._unreduced(facts)
             return
-        if staged := self._staged(facts):
+        if staged := staged_rows(facts):
             yield self.decide(facts, "row staged in shared memory", staged)
             return
         again = passes(facts)
@@ -290,8 +299,7 @@ class RowResidency(Pattern):
 
     def _unreduced(self, facts: Facts) -> Iterable[Decision]:
         """A row that is sorted or scanned as a whole, or that a loop goes along once."""
-        again = self._walked(facts)
-        if again:
+        if again := self._walked(facts):
             value = _NUMBERS.get(len({a.loop for a in again}), "multi-pass reload")
             yield self.decide(facts, value, again)
             return
@@ -305,6 +313,10 @@ class RowResidency(Pattern):
             yield self.decide(facts, _REGISTERS, put)
         elif once := self._once(facts):
             yield self.decide(facts, _ONCE, once)
+        elif staged := staged_tiles(facts):
+            yield self.decide(facts, _TILE, staged)
+        elif before := loaded_before(facts):
+            yield self.decide(facts, _REGISTERS, before)
 
     def _walked(self, facts: Facts) -> list[Access]:
         """Loads of a row that one thread walks more than once, in loops of their own one of which
@@ -372,28 +384,3 @@ class RowResidency(Pattern):
             if facts.graph.made_from(sides, (access.node,), lambda n: n.op.kind in _STOPS):
                 return True
         return False
-
-    def _staged(self, facts: Facts) -> list[Where]:
-        """Loads of a loop whose value other loops take: shared memory hands it on."""
-        found: list[Where] = []
-        for access in facts.loads:
-            if access.loop is None or not chunked(facts, access):
-                continue
-            taken = [
-                copy
-                for copy in facts.graph.of(OpKind.COPY)
-                if copy.loop is not None
-                and not copy.inside(access.loop)
-                and self._carries(facts, copy.op.inputs[0], access)
-            ]
-            if taken:
-                found += [access, *taken]
-        return found
-
-    def _carries(self, facts: Facts, value: str, access: Access) -> bool:
-        """Whether what a loop left behind is what it loaded, or was computed from that alone."""
-        made = facts.graph.producer(value)
-        if made is None or access.loop is None or not made.inside(access.loop):
-            return False
-        above = facts.graph.upstream(value, lambda n: n.op.kind in _STOPS | REDUCTIONS)
-        return access.node in above

@@ -201,7 +201,7 @@ class UnmaskedAccesses(Pattern):
         tests = any(_keeps(graph, n, placed) for n in graph.of(*_ORDERED) if _positional(graph, n))
         least = graph.node_set(graph.of(OpKind.MINIMUM, OpKind.CLAMP))
         limited = any(graph.rests_on_any(n.op.operand("pointer"), least) for n in placed)
-        unknown = any(_may_touch(facts, n) for n in graph.of(OpKind.OPAQUE))
+        unknown = any(may_touch(facts, n) for n in graph.of(OpKind.OPAQUE))
         if tests or loops or limited or unknown or graph.of(OpKind.ASYNC_COPY):
             return
         if any(n.op.kind != OpKind.LOAD for n in placed):
@@ -314,7 +314,7 @@ def _matters(graph: Graph, branch: Node, placed: list[Node]) -> bool:
     return inside or places or any(op.kind in _LEAVING for op in _inner(branch))
 
 
-def _may_touch(facts: Facts, call: Node) -> bool:
+def may_touch(facts: Facts, call: Node) -> bool:
     """Whether what is not understood may be an access: it is handed more than numbers."""
     return not all(_is_number(facts, v) for v in call.op.inputs)
 

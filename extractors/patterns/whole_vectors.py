@@ -11,7 +11,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import ONE, AtomKind, Expr
+from kb.analysis.symbolic import ONE, AtomKind, Expr, mul
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -47,6 +47,16 @@ _SIZED = """template <typename T> __global__ void copy(const T* x, T* out, int n
     for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = from[i];
 }
 """
+_STEPS = """__global__ void copy(const float* x, float* out, int n) {
+    const float* from = x + blockIdx.x * n;
+    float* to = out + blockIdx.x * n;
+    for (int i = threadIdx.x * 4; i < n; i += 4 * blockDim.x)
+        *reinterpret_cast<float4*>(to + i) = *reinterpret_cast<const float4*>(from + i);
+}
+"""
+_STEPS_REST = _STEPS.replace("        *rein", "        if (i + 4 <= n) *rein").replace(
+    ";\n}", ";\n        else for (int k = i; k < n; ++k) to[k] = from[k];\n}"
+)
 _COUNTED_REST = _COUNTED.replace(
     "    }\n}",
     "    }\n    for (int i = n / 4 * 4 + threadIdx.x; i < n; i += blockDim.x)\n"
@@ -56,8 +66,8 @@ _COUNTED_REST = _COUNTED.replace(
 
 class WholeVectors(Pattern):
     """A branch holds the first element of a thread's vector below the extent, and the whole vector
-    is moved under it; or a loop runs over as many vectors as fill an extent. Nothing moves single
-    elements of what is left."""
+    is moved under it; or a loop runs over as many vectors as fill an extent, or by the vectors of
+    all threads. Nothing moves single elements of what is left."""
 
     name = "vectors-guarded-by-their-first-element"
     axis = "tail_handling"
@@ -66,11 +76,14 @@ class WholeVectors(Pattern):
         Case(_FOUR, "none, whole vectors assumed"),
         Case(_COUNTED, "none, whole vectors assumed"),
         Case(_SIZED, "none, whole vectors assumed"),
+        Case(_STEPS, "none, whole vectors assumed"),
     )
     near_misses = (
         NearMiss(_COUNTED_REST, why="the rest is moved element by element"),
         NearMiss(_COUNTED.replace("n / 4;", "n;"), why="the extent counts vectors"),
         NearMiss(_SIZED.replace("n / lanes", "n"), why="the extent counts vectors"),
+        NearMiss(_STEPS_REST, why="the rest is moved element by element"),
+        NearMiss(_STEPS.replace("4 * blockDim", "blockDim"), why="vectors overlap"),
         NearMiss(_REST, why="the rest is moved element by element"),
         NearMiss(_FOUR.replace("at < n)", "at + 3 < n)"), why="the last element is asked for"),
         NearMiss(ADD_THREADS, why="single elements"),
@@ -89,7 +102,8 @@ class WholeVectors(Pattern):
             found += [access, *tests] if tests else []
         for loop in facts.loops:
             ends = _vectors(facts, loop, wide)
-            moved = [a for a in wide if a.node.inside(loop.node)] if ends else []
+            moved = [a for a in wide if a.node.inside(loop.node)]
+            moved = moved if ends else [a for a in moved if _strided(facts, loop, a)]
             found += [*ends, loop.node.head, *moved] if moved else []
         if found:
             yield self.decide(facts, "none, whole vectors assumed", found)
@@ -139,6 +153,26 @@ def _vectors(facts: Facts, loop: Loop, wide: list[Access]) -> list[Where]:
     known = under.constant is not None or facts.values.compile_time(under)
     known = known or any(_lanes(facts, a, under) for a in wide)
     return [made] if known and under != ONE and _given(over) else []
+
+
+def _strided(facts: Facts, loop: Loop, access: Access) -> bool:
+    """Whether a loop goes on by the vectors of all threads, up to an extent of the launch, and an
+    access of every round begins where the own thread does."""
+    if loop.induction is None or not loop.high or not loop.step or access.loop is not loop.node:
+        return False
+    if access.mask is not None or any(n.inside(loop.node) for n in facts.guards(access.node)):
+        return False
+    round_ = facts.values.expr(loop.induction).atom
+    if round_ is None or not _given(facts.values.expr(loop.high)):
+        return False
+    step = facts.values.expr(loop.step)
+    return any(
+        atom.kind is AtomKind.LANE
+        and index.coefficient(round_) == ONE
+        and step == mul(index.coefficient(atom), atom.args[0])
+        for index in access.index
+        for atom in index.top()
+    )
 
 
 def _tests(facts: Facts, access: Access) -> list[Node]:

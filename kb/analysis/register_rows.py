@@ -18,8 +18,9 @@ MAX_STEPS = 64
 
 
 def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
-    """Where elements that rest on loads are put into an array of registers, and where another loop
-    takes them out after threads have met, or after the first one has reduced them by itself."""
+    """Where elements that rest on loads are put into an array of registers, with the loads, and
+    where another loop takes them out after threads have met, or after the first one has reduced
+    them by itself."""
     if not facts.of_threads:
         return []
     graph = facts.threads
@@ -36,7 +37,26 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
             written[array] = [n for n in made if loaded[n]]
         others = [n for n in written[array] if _met(graph, n, taken) or _alone(n, taken, sums)]
         if others:
-            found.update(dict.fromkeys([*others, taken]))
+            loaded = [s for n in others for s in sources & _from(graph, n)]
+            found.update(dict.fromkeys([*loaded, *others, taken]))
+    return list(found)
+
+
+def loaded_before(facts: Facts) -> list[Node]:
+    """Where a loop puts what it loads into an array of registers, and where a later loop of its own
+    takes it out: all that is loaded is under way before anything is done with it."""
+    graph = facts.threads
+    loads = [*map(graph.producer, (a.value for a in facts.loads))] if facts.of_threads else []
+    sources = {n for n in loads if n is not None}
+    found: dict[Node, None] = {}
+    for taken in graph.of(OpKind.EXTRACT) if sources else ():
+        if taken.loop is None:
+            continue
+        for put in puts(graph, taken.op.inputs[0]):
+            apart = put.loop not in taken.loops and taken.loop not in put.loops
+            if put.loop is not None and apart and put.index < taken.index:
+                inside = [n for n in sources & _from(graph, put) if n.inside(put.loop)]
+                found.update(dict.fromkeys([*inside, put, taken] if inside else ()))
     return list(found)
 
 

@@ -89,16 +89,18 @@ def _number(facts: Facts, value: str | None) -> Literal:
 
 
 def _along(facts: Facts, access: Node, loop: Node, place: int) -> bool:
-    """True when an access moves with a loop, and no loop of run-time rounds lies between."""
+    """True when an access moves with a loop, by its number or by what is carried beside it, and no
+    loop of run-time rounds lies between."""
     if not access.inside(loop):
         return False
     inner = [n for n in access.loops if n.op.kind in LOOPS and n.inside(loop)]
     ranges = [facts.threads.producer(n.op.inputs[0]) if n.op.inputs else None for n in inner]
     if any(r is None or r.op.kind != OpKind.STATIC_RANGE for r in ranges):
         return False
-    index = loop.op.regions[-1].arguments[place].name
+    arguments = [one.name for one in loop.op.regions[-1].arguments]
+    moved = arguments if loop.op.kind == OpKind.FOR else arguments[place : place + 1]
     address = access.op.operand("pointer") or next(iter(access.op.inputs), "")
-    return _reaches(facts, address, index)
+    return any(facts.threads.rests_on_argument(address, one) for one in moved)
 
 
 def _reaches(facts: Facts, value: str, index: str) -> bool:

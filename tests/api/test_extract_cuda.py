@@ -87,6 +87,22 @@ def test_headers_of_a_lone_file_lie_in_its_project(tmp_path: Path) -> None:
     assert (inside.kernels[0].opaque, inside.source.path) == (1, "csrc/ops/k.cu")
 
 
+def test_headers_lie_in_a_folder_beside_by_the_name_of_their_library(tmp_path: Path) -> None:
+    """What everybody brings along is not looked for there, nor what has no folder of its own."""
+    header = "__device__ float twice(float x) { return x * 2.f; }\n"
+    for name in ("mine/twice.h", "cute/twice.h", "twice.h"):
+        path = tmp_path / "jit/include" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(header, encoding="utf-8")
+    (tmp_path / "other/csrc").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("", encoding="utf-8")
+    kernel = "__global__ void k(float* x) { x[0] = twice(x[0]); }\n"
+    path = tmp_path / "other/csrc/k.cu"
+    for name, opaque in (("mine/twice.h", 0), ("cute/twice.h", 1), ("twice.h", 1)):
+        path.write_text(f"#include <{name}>\n{kernel}", encoding="utf-8")
+        assert extract_file(path).kernels[0].opaque == opaque
+
+
 def test_a_large_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "large.cu"
     path.write_text("// " + "x" * 5_000_001, encoding="utf-8")

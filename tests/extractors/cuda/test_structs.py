@@ -72,6 +72,28 @@ __global__ void k(const float* x, float* out) {
     out[threadIdx.x] = part.x[3 - threadIdx.x];
 }
 """
+_FIELDS = """struct Params { const float* x; float* out; int a, b, c, d, e, f, n; };
+struct Pair { float low; int high; };
+__device__ Pair two(float v) { Pair p; p.low = v; p.high = 3; return p; }
+__global__ void k(const Params params) {
+    const auto& [x, out, a, b, c, d, e, f, n] = params;
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    const auto [low, high] = two(x[at]);
+    out[at] = low + high;
+}
+"""
+_CONST = """struct Places {
+    int from, by;
+    __device__ float read(const float* x, int i) const { return x[from + i * by]; }
+};
+__global__ void k(const float* x, float* out, int n) {
+    Places own{threadIdx.x, blockDim.x};
+    float sum = 0.f;
+    for (int i = 0; i < n; ++i) sum += own.read(x, i);
+    out[threadIdx.x] = sum;
+}
+"""
 _ASM = """__device__ void put(uint4* to, uint4 v) {
     asm volatile("st.global.v4.b32 [%4], {%0, %1, %2, %3};"
                  :: "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "l"(to));
@@ -103,6 +125,22 @@ def test_a_struct_inside_another_has_the_arguments_of_that() -> None:
     assert load.results[0].type is not None
     assert again.results[0].type is not None
     assert again.results[0].type.dtype == "f32"
+
+
+def test_names_in_brackets_are_the_fields_of_a_struct() -> None:
+    kernel = understood(_FIELDS)
+    (load,), (store,) = ops(kernel, OpKind.LOAD), ops(kernel, OpKind.STORE)
+    assert load.results[0].type is not None
+    assert load.results[0].type.dtype == "f32"
+    assert store.operand("pointer")
+    assert not ops(kernel, OpKind.UNPACK)
+
+
+def test_a_const_method_carries_no_field_through_a_loop() -> None:
+    (loop,) = ops(understood(_CONST), OpKind.FOR)
+    assert len(loop.results) == 1
+    (loop,) = ops(understood(_CONST.replace("const {", "{")), OpKind.FOR)
+    assert len(loop.results) == 3
 
 
 def test_the_address_of_a_store_is_what_stands_in_brackets() -> None:
