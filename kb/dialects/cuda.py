@@ -384,17 +384,15 @@ COMBINERS: dict[str, K] = {
 """Operators handed to a collective reduction."""
 
 CUDA = Dialect(
-    name="cuda",
-    module="cuda",
-    alias="",
-    rows=ROWS,
-    dtypes=_SCALARS,
-    enums={},
-    kernel_decorators=frozenset(),
-    helper_decorators=frozenset(),
+    name="cuda", module="cuda", alias="",
+    rows=ROWS, dtypes=_SCALARS, enums={},
+    kernel_decorators=frozenset(), helper_decorators=frozenset(),
     constexpr_annotations=frozenset(),
     file="kb/dialects/cuda.py",
     kernel_mark="__global__",
     constexpr_mark="constexpr",
-    roundings={r.path: r.path[-2:] for r in _MATH if re.fullmatch(r"__f\w+_r[nzud]", r.path)},
-)
+    roundings={
+        name: name[-2:] for name in (*(r.path for r in _MATH), *_CONVERSIONS, *_PACKS)
+        if re.fullmatch(r"__f(?!loat)\w+_r[nzud]|__(float|double)\w+_rn", name)
+    },
+)  # fmt: skip
