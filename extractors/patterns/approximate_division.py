@@ -118,7 +118,8 @@ class ApproximateDivision(Pattern):
         NearMiss(vary(_ONCE_THREADS, ("__frcp_rn(s)", "1.f / s")), why="an operator says no mode"),
         NearMiss(_NARROWED_THREADS.replace("half_rn(", "half("), why="a cast that says no mode"),
         NearMiss(
-            _NARROWED_THREADS.replace("(x[at] * rate)", "(2.f)"), why="a number that is exact anyway"
+            _NARROWED_THREADS.replace("(x[at] * rate)", "(2.f)"),
+            why="a number that is exact anyway",
         ),
     )
 
