@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import gcd
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, vary
@@ -208,7 +209,8 @@ class FusedHalves(Pattern):
     def _shifts(self, facts: Facts, first: Access, second: Access) -> list[Node]:
         """The additions that move one half off the other, on the way to one of the two addresses
         alone."""
-        offsets = [d for d in _differences(first, second) if d != s.ZERO]
+        apart = [d for d in _differences(first, second) if d != s.ZERO]
+        offsets = [*apart, *map(_in_words, apart)]
         names = facts.graph.function.parameter_names
         found = []
         for node in facts.graph.of(OpKind.ADD):
@@ -216,7 +218,7 @@ class FusedHalves(Pattern):
             lanes = facts.values.expr(node.result).has(AtomKind.LANE)
             moved = any(facts.values.expr(v) in offsets for v in sides)
             moved |= lanes and any(facts.graph.core(v) in names for v in sides)
-            based = lanes or first.array in map(facts.graph.core, sides)
+            based = lanes or facts.of_threads or first.array in map(facts.graph.core, sides)
             if moved and based and _reaches(facts, first, node) != _reaches(facts, second, node):
                 found.append(node)
         return found
@@ -298,6 +300,12 @@ def _written_alike(facts: Facts, access: Access) -> bool:
     return access.mode is Mode.DESCRIPTOR and any(
         store.mode is Mode.DESCRIPTOR and store.index == access.index for store in facts.stores
     )
+
+
+def _in_words(difference: Expr) -> Expr:
+    """The same distance in the largest words that make it up."""
+    word = gcd(*(count for _, count in difference.terms))
+    return Expr(tuple((factors, count // word) for factors, count in difference.terms))
 
 
 def _vectors(facts: Facts, access: Access) -> list[Expr]:
