@@ -384,3 +384,11 @@ RESET_THREADS = """__global__ void scaled(const float* x, float* out, int* count
 }
 """
 """One block sets counters back besides its row."""
+
+SCATTERED = """template <typename S>
+__global__ void scatter(const S* x, const int* at, S* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&out[at[i]], x[i] * 2);
+}
+"""
+"""What threads loaded is added in memory, at places that were loaded."""

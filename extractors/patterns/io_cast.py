@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
-from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS, SCATTERED
 from kb.analysis.accesses import Access
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
@@ -113,6 +113,7 @@ class IoCast(Pattern):
         Case(COPY, "stay in storage dtype"),
         Case(ADD_POINTER, "stay in storage dtype"),
         Case(COPY_THREADS, "stay in storage dtype"),
+        Case(SCATTERED, "stay in storage dtype"),
         Case(_PAIRS, "upcast on load, downcast on store"),
         Case(_NIBBLES, "upcast on load, implicit cast on store"),
         Case(
@@ -126,6 +127,7 @@ class IoCast(Pattern):
         NearMiss(ROW_NORM, why="rows are widened", value="stay in storage dtype"),
         NearMiss(PRODUCT, why="the sum is narrowed", value="stay in storage dtype"),
         NearMiss(_FILLED, why="nothing is loaded"),
+        NearMiss(SCATTERED.replace("x[i] * 2", "S(1)"), why="counted, nothing loaded is added"),
         NearMiss(_PLACE, why="a place becomes narrower, no value", value="downcast on store"),
         NearMiss(
             vary(_NIBBLES, (" >> 4) & 15).to(tl.float16)", " >> 4) & 15)")),
@@ -166,10 +168,11 @@ class IoCast(Pattern):
             yield self.decide(facts, value, [*common, *wide, *between, *narrow, *silent])
             return
         moved = [a for a in facts.loads if facts.types.shape(a.value) and self._stored(facts, a)]
-        stores = [s for s in facts.stores if not s.is_atomic]
+        stores = [s for s in facts.stores if not s.is_atomic] or _added(facts)
         above = [n for s in stores for n in facts.graph.upstream(s.value, _reads)]
         known = not any(n.op.kind == OpKind.OPAQUE for n in above)
-        if moved and stores and known and (plain or len(stores) == len(facts.stores)):
+        counted = [s for s in facts.stores if s not in stores]
+        if moved and stores and known and (plain or not counted):
             casts = [n for n in facts.graph.of(*CASTS) if self._on_the_way(facts, n)]
             yield self.decide(facts, "stay in storage dtype", [*moved, *casts, *stores])
 
@@ -225,12 +228,23 @@ class IoCast(Pattern):
         return [
             node
             for node, (before, after) in zip(ends, kinds, strict=True)
-            if (before != after or after == UNKNOWN) and not _counts(facts, node, before, after)
+            if (before != after or after == UNKNOWN)
+            and not _counts(facts, node, before, after)
+            and facts.number(node.op.inputs[0]) is None
         ]
 
     def _by_choice(self, facts: Facts, cast: Node) -> bool:
         """A cast to 32-bit floats or to another type, as a flag says."""
         return facts.types.wide(cast.result) and facts.types.dtype(cast.result) != "f32"
+
+
+def _added(facts: Facts) -> list[Access]:
+    """Of threads that store nothing else: what they add in memory and made of what they loaded."""
+    return [
+        a
+        for a in (facts.stores if facts.of_threads else ())
+        if any(facts.graph.rests_on(a.value, load.node) for load in facts.loads)
+    ]
 
 
 def _counts(facts: Facts, cast: Node, before: str, after: str) -> bool:
