@@ -22,6 +22,7 @@ _MOST = 64
 _BITS = frozenset({
     OpKind.BIT_AND, OpKind.BIT_OR, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT,
 })  # fmt: skip
+_SHIFTED = CASTS | {OpKind.ADD, OpKind.SUB}
 _FLOATS = frozenset({"f16", "bf16", "f32"})
 _WHOLE = frozenset("iu")
 _NIBBLES = vary(
@@ -35,6 +36,13 @@ __global__ void twice(const unsigned* x, unsigned* out) {
     float2 v = __bfloat1622float2(*reinterpret_cast<__nv_bfloat162*>(&word));
     __nv_bfloat162 w = __floats2bfloat162_rn(v.x * 2.f, v.y * 2.f);
     out[at] = *reinterpret_cast<unsigned*>(&w);
+}
+"""
+_NIBBLES_THREADS = """#include <cuda_fp16.h>
+__global__ void expand(const unsigned* x, const half* y, half* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    int code = (int)((x[at / 8] >> (at % 8 * 4)) & 15) - 8;
+    out[at] = __hmul(__int2half_rn(code), y[at / 32]);
 }
 """
 _FILLED_VECTOR = """#include <cuda_fp16.h>
@@ -116,6 +124,7 @@ class IoCast(Pattern):
         Case(SCATTERED, "stay in storage dtype"),
         Case(_PAIRS, "upcast on load, downcast on store"),
         Case(_NIBBLES, "upcast on load, implicit cast on store"),
+        Case(_NIBBLES_THREADS, "unpacked on load"),
         Case(
             vary(_PLACE, ("(kept)", "(rintf(kept * 0.5f))")),
             "downcast on store",
@@ -128,6 +137,11 @@ class IoCast(Pattern):
         NearMiss(PRODUCT, why="the sum is narrowed", value="stay in storage dtype"),
         NearMiss(_FILLED, why="nothing is loaded"),
         NearMiss(SCATTERED.replace("x[i] * 2", "S(1)"), why="counted, nothing loaded is added"),
+        NearMiss(
+            _NIBBLES_THREADS.replace("x[at / 8]", "(unsigned)at"),
+            why="bits of a position",
+            value="unpacked on load",
+        ),
         NearMiss(_PLACE, why="a place becomes narrower, no value", value="downcast on store"),
         NearMiss(
             vary(_NIBBLES, (" >> 4) & 15).to(tl.float16)", " >> 4) & 15)")),
@@ -150,7 +164,8 @@ class IoCast(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         common = [n for a in facts.loads for n in self._common(facts, a.value)]
         wide = [n for a in facts.loads for n in self._after(facts, a.value)]
-        wide += _unpacked(facts)
+        bits = _unpacked(facts)
+        wide += [] if facts.of_threads else bits
         plain = [s for s in facts.stores if not s.is_atomic and facts.types.shape(s.value)]
         narrow = [n for a in plain or facts.stores for n in self._before(facts, a.value)]
         silent: list[Access] = []
@@ -158,6 +173,7 @@ class IoCast(Pattern):
             silent = self._silent(facts)
         parts = {
             "operands cast to a common type": common,
+            "unpacked on load": bits if facts.of_threads and not wide else [],
             "upcast on load": wide,
             "downcast on store": narrow,
             "implicit cast on store": [] if narrow else wide or silent,
@@ -165,7 +181,7 @@ class IoCast(Pattern):
         value = ", ".join(name for name, places in parts.items() if places)
         if value:
             between = narrowing(facts).casts
-            yield self.decide(facts, value, [*common, *wide, *between, *narrow, *silent])
+            yield self.decide(facts, value, [*common, *wide, *bits, *between, *narrow, *silent])
             return
         moved = [a for a in facts.loads if facts.types.shape(a.value) and self._stored(facts, a)]
         stores = [s for s in facts.stores if not s.is_atomic] or _added(facts)
@@ -259,19 +275,18 @@ def _counts(facts: Facts, cast: Node, before: str, after: str) -> bool:
 def _unpacked(facts: Facts) -> list[Node]:
     """Where a float is made of some bits of a loaded word, with the steps that take them out."""
     found: list[Node] = []
-    for cast in () if facts.of_threads else facts.graph.of(*CASTS, OpKind.BITCAST):
+    kinds = _BITS | HELD | (_SHIFTED if facts.of_threads else frozenset())
+    for cast in facts.graph.of(*CASTS, OpKind.BITCAST):
         word = facts.types.dtype(cast.op.inputs[0])
         if facts.types.dtype(cast.result) not in _FLOATS or not word.startswith(("i", "u")):
             continue
-        above = [*facts.graph.upstream(cast.op.inputs[0], _ends_bits)]
+        if facts.of_threads and not facts.stored_in(cast.result):
+            continue
+        above = [*facts.graph.upstream(cast.op.inputs[0], lambda n: n.op.kind not in kinds)]
         bits = [n for n in above if n.op.kind in _BITS and facts.types.shape(n.result)]
         if bits and any(n.op.kind in READS for n in above):
             found += [cast, *bits]
     return found
-
-
-def _ends_bits(node: Node) -> bool:
-    return node.op.kind not in _BITS | HELD
 
 
 def _handed(facts: Facts, user: Node, value: str) -> list[str]:
