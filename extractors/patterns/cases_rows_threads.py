@@ -392,3 +392,9 @@ __global__ void scatter(const S* x, const int* at, S* out, int n) {
 }
 """
 """What threads loaded is added in memory, at places that were loaded."""
+
+STARTS = """__global__ void starts(const long long* first, float** out, float* x, long long n) {
+    out[threadIdx.x] = x + first[threadIdx.x] * n;
+}
+"""
+"""Where the parts of an array begin: addresses are stored, no values."""

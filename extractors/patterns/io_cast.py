@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
-from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS, SCATTERED
+from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS, SCATTERED, STARTS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.narrowing import narrowing, packed
+from kb.analysis.registers import is_address
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -136,6 +137,7 @@ class IoCast(Pattern):
         NearMiss(ROW_NORM, why="rows are widened", value="stay in storage dtype"),
         NearMiss(PRODUCT, why="the sum is narrowed", value="stay in storage dtype"),
         NearMiss(_FILLED, why="nothing is loaded"),
+        NearMiss(STARTS, why="addresses are stored, no values"),
         NearMiss(SCATTERED.replace("x[i] * 2", "S(1)"), why="counted, nothing loaded is added"),
         NearMiss(
             _NIBBLES_THREADS.replace("x[at / 8]", "(unsigned)at"),
@@ -185,6 +187,7 @@ class IoCast(Pattern):
             return
         moved = [a for a in facts.loads if facts.types.shape(a.value) and self._stored(facts, a)]
         stores = [s for s in facts.stores if not s.is_atomic] or _added(facts)
+        stores = [s for s in stores if not is_address(facts.graph, s.value)]
         above = [n for s in stores for n in facts.graph.upstream(s.value, _reads)]
         known = not any(n.op.kind == OpKind.OPAQUE for n in above)
         counted = [s for s in facts.stores if s not in stores]

@@ -296,6 +296,7 @@ INSTRUCTIONS: tuple[tuple[str, K], ...] = (
     ("bar.warp.sync", K.BARRIER), ("bar.sync", K.BARRIER), ("barrier.sync", K.BARRIER),
     ("barrier.cta.sync", K.BARRIER), ("barrier.cta.arrive", K.BARRIER_ARRIVE),
     ("prefetch", K.PREFETCH), ("ld.", K.LOAD), ("st.", K.STORE), ("red.", K.ATOMIC_ADD),
+    ("multimem.st", K.STORE), ("multimem.red", K.ATOMIC_ADD), ("multimem.ld", K.LOAD),
     ("shfl.sync", K.SHUFFLE), ("redux.sync", K.REDUCE), ("nanosleep", K.SLEEP), ("trap", K.TRAP),
     ("ex2.approx", K.EXP2), ("lg2.approx", K.LOG2), ("rcp.", K.DIV),
     ("rsqrt.approx", K.RSQRT), ("sqrt.approx", K.SQRT), ("tanh.approx", K.TANH),
