@@ -12,12 +12,14 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.narrowing import narrowing, packed
+from kb.analysis.register_rows import filled
 from kb.analysis.registers import is_address
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
 _SEEN = frozenset({OpKind.BITCAST, OpKind.SELECT, OpKind.EXTRACT, OpKind.INSERT, OpKind.UNPACK})
+_WORDS = frozenset({OpKind.BITCAST, OpKind.VECTOR})
 _MOST = 64
 """Values that are looked at on the way from a load to its cast."""
 _BITS = frozenset({
@@ -53,6 +55,16 @@ __global__ void larger(const half2* x, float* out, int n) {
     if (at < n) v = x[at];
     float2 wide = __half22float2(v);
     if (at < n) out[at] = fmaxf(wide.x, wide.y);
+}
+"""
+_FILLED_WORDS = """#include <cuda_fp16.h>
+__global__ void larger(const half* x, half* out, int n) {
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
+    half held[8];
+    *(uint4*)held = *(const uint4*)(x + at);
+    if (at < n)
+        for (int i = 0; i < 8; i++) held[i] = __float2half(__half2float(held[i]) * 2.f);
+    *(uint4*)(out + at) = *(uint4*)held;
 }
 """
 _COMMON = vary(
@@ -130,7 +142,8 @@ class IoCast(Pattern):
             vary(_PLACE, ("(kept)", "(rintf(kept * 0.5f))")),
             "downcast on store",
         ),
-        Case(_FILLED_VECTOR, "upcast on load, implicit cast on store"),
+        Case(_FILLED_VECTOR, "upcast on load"),
+        Case(_FILLED_WORDS, "upcast on load, downcast on store"),
     )
     near_misses = (
         NearMiss(COPY, why="nothing is cast", value="upcast on load, downcast on store"),
@@ -178,7 +191,11 @@ class IoCast(Pattern):
             "unpacked on load": bits if facts.of_threads and not wide else [],
             "upcast on load": wide,
             "downcast on store": narrow,
-            "implicit cast on store": [] if narrow else wide or silent,
+            "implicit cast on store": []
+            if narrow
+            else silent
+            if facts.of_threads
+            else wide or silent,
         }
         value = ", ".join(name for name, places in parts.items() if places)
         if value:
@@ -205,11 +222,18 @@ class IoCast(Pattern):
         return any(facts.graph.rests_on(s.value, access.node) for s in facts.stores)
 
     def _silent(self, facts: Facts) -> list[Access]:
-        """Stores of 32-bit floats into arrays whose type the program does not say."""
+        """Stores of 32-bit floats into arrays whose type the program does not say; those that a
+        thread stores into are mostly told."""
+        known = {
+            p.name for p in facts.kernel.entry.parameters if p.annotation.split()[:1] == ["f32"]
+        }
         return [
             a
             for a in facts.stores
-            if not a.is_atomic and facts.types.shape(a.value) and facts.types.wide(a.value)
+            if not a.is_atomic
+            and facts.types.shape(a.value)
+            and facts.types.wide(a.value)
+            and not (facts.of_threads and a.array in known)
         ]
 
     def _common(self, facts: Facts, value: str) -> list[Node]:
@@ -236,7 +260,7 @@ class IoCast(Pattern):
         return found
 
     def _before(self, facts: Facts, value: str) -> list[Node]:
-        return self._cast(facts, value) or packed(facts, value)
+        return self._cast(facts, value) or packed(facts, value) or _kept(facts, value)
 
     def _cast(self, facts: Facts, value: str) -> list[Node]:
         """The casts that hand a value on; on every side where a branch chooses the type."""
@@ -255,6 +279,21 @@ class IoCast(Pattern):
     def _by_choice(self, facts: Facts, cast: Node) -> bool:
         """A cast to 32-bit floats or to another type, as a flag says."""
         return facts.types.wide(cast.result) and facts.types.dtype(cast.result) != "f32"
+
+
+def _kept(facts: Facts, value: str) -> list[Node]:
+    """Casts to fewer bits of what a thread puts into registers, element by element or on one side
+    of a branch, before it stores them."""
+    found: dict[Node, None] = {}
+    for current in (pending := [value] if facts.of_threads else []):
+        for node in facts.graph.ends(current, VIEWS | TURNS):
+            below = list(node.op.inputs) if node.op.kind in _WORDS else []
+            if node.op.kind == OpKind.FOR:
+                below = [*filled(facts.graph, current)]
+            if node.op.kind in CASTS and facts.types.dtype(node.op.inputs[0]) == "f32":
+                found.update({} if facts.types.wide(node.result) else {node: None})
+            pending += [v for v in below if v not in pending][: _MOST - len(pending)]
+    return list(found)
 
 
 def _added(facts: Facts) -> list[Access]:
