@@ -132,7 +132,9 @@ def _changed(facts: Facts) -> Iterable[Where]:
                 above = [n for v in store.address for n in facts.graph.upstream(v, _reads)]
                 products = [n for n in above if n.op.kind == OpKind.MUL]
                 moved = [n for n in products if _moves(facts.values.expr(n.result))]
-                yield from (load, *moved, store)
+                yield load
+                yield from moved
+                yield store
                 break
 
 
