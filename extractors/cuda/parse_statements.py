@@ -41,6 +41,11 @@ class Declared:
     node: Syntax | None = None
 
 
+_CONCEPTS = frozenset({"std::integral", "std::signed_integral", "std::unsigned_integral",
+                       "std::floating_point"})  # fmt: skip
+"""What a type must be like that stands in the place of `typename`. Source: C++20, concepts."""
+
+
 class StatementBuilder(ExpressionBuilder):
     """Builds statements on top of expressions."""
 
@@ -359,7 +364,8 @@ class StatementBuilder(ExpressionBuilder):
                 value = child.child_by_field_name("default_value")
                 default_ = self.expression(value) if value is not None else None
                 name_ = declared.name.removeprefix("...").strip()
-                found.append(n.TemplateParameter(name_, kind.name, default_, pack, at))
+                dtype = "typename" if kind.name in _CONCEPTS else kind.name
+                found.append(n.TemplateParameter(name_, dtype, default_, pack, at))
         return tuple(found)
 
     def _lambda(self, node: Syntax) -> n.Expr:

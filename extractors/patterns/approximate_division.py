@@ -46,6 +46,12 @@ _UNFUSED_THREADS = """__global__ void scale(float* x, float rate, int n) {
     if (at < n) x[at] = __fmul_rn(x[at], rate) - 1.f;
 }
 """
+_NARROWED_THREADS = """#include <cuda_fp16.h>
+__global__ void narrow(const float* x, half* out, float rate, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = __float2half_rn(x[at] * rate);
+}
+"""
 _ONCE_THREADS = vary(
     _FAST_THREADS,
     ("    if (at < n)", "    float r = __frcp_rn(s);\n    if (at < n)"),
@@ -88,6 +94,7 @@ class ApproximateDivision(Pattern):
         Case(_ONCE_THREADS, "rn"),
         Case(_WRITTEN, "rn"),
         Case(_UNFUSED_THREADS, "rn"),
+        Case(_NARROWED_THREADS, "rn"),
     )
     near_misses = (
         NearMiss(
@@ -109,6 +116,11 @@ class ApproximateDivision(Pattern):
         NearMiss(PRODUCT_POINTER, why="no rounding mode is given"),
         NearMiss(PRODUCT_THREADS, why="no rounding mode is given"),
         NearMiss(vary(_ONCE_THREADS, ("__frcp_rn(s)", "1.f / s")), why="an operator says no mode"),
+        NearMiss(_NARROWED_THREADS.replace("half_rn(", "half("), why="a cast that says no mode"),
+        NearMiss(
+            _NARROWED_THREADS.replace("(x[at] * rate)", "(2.f)"),
+            why="a number that is exact anyway",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -133,7 +145,8 @@ class ApproximateDivision(Pattern):
             yield "rn"
         yield from {*opcode} & {"rn"}
         named = rounding(facts.kernel.dialect, str(node.op.attribute("spelling")))
-        if named is not None and node.op.kind not in _OWN:
+        made = any(facts.number(v) is None for v in node.op.inputs)
+        if named is not None and made and node.op.kind not in _OWN:
             yield named
         yield from {
             modifier

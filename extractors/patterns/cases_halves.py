@@ -74,6 +74,20 @@ HALVES_VECTORS = """__global__ void gate(const float4* x, float4* out, int h) {
     }
 }
 """
+HALVES_PACKED = """template <typename T, int V> struct alignas(16) Pack { T at[V]; };
+template <typename T> __global__ void gate(const T* x, T* out, int h) {
+    constexpr int V = 16 / sizeof(T);
+    using P = Pack<T, V>;
+    int wide = h / V;
+    const P* row = reinterpret_cast<const P*>(x) + blockIdx.x * 2 * wide;
+    P* to = reinterpret_cast<P*>(out) + blockIdx.x * wide;
+    for (int i = threadIdx.x; i < wide; i += blockDim.x) {
+        P u = row[i], v = row[i + wide], w;
+        for (int j = 0; j < V; ++j) w.at[j] = u.at[j] * v.at[j];
+        to[i] = w;
+    }
+}
+"""
 HALVES_WORDS = """__global__ void gate(const __half* x, __half* out, int h) {
     const unsigned* words = reinterpret_cast<const unsigned*>(x);
     unsigned* to = reinterpret_cast<unsigned*>(out);

@@ -384,3 +384,17 @@ RESET_THREADS = """__global__ void scaled(const float* x, float* out, int* count
 }
 """
 """One block sets counters back besides its row."""
+
+SCATTERED = """template <typename S>
+__global__ void scatter(const S* x, const int* at, S* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&out[at[i]], x[i] * 2);
+}
+"""
+"""What threads loaded is added in memory, at places that were loaded."""
+
+STARTS = """__global__ void starts(const long long* first, float** out, float* x, long long n) {
+    out[threadIdx.x] = x + first[threadIdx.x] * n;
+}
+"""
+"""Where the parts of an array begin: addresses are stored, no values."""

@@ -89,3 +89,13 @@ def largest(x, out, where, n, s, T: tl.constexpr):
 """
 )
 """Places of the largest elements, which are stored beside them."""
+
+EXPAND_EITHER = """__global__ void expand(
+    const int* x, const int* y, const float* sx, const float* sy, float* out) {
+    const int* words = blockIdx.y ? y : x;
+    const float* scales = blockIdx.y ? sy : sx;
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    out[at] = (float)(words[at / 8] >> at % 8 * 4 & 15) * scales[at / 32];
+}
+"""
+"""Bits of one of two arrays, times the scale of the one that it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import gcd
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, vary
@@ -12,6 +13,7 @@ from extractors.patterns.cases_halves import (
     HALVES,
     HALVES_DESCRIBED,
     HALVES_FLAT,
+    HALVES_PACKED,
     HALVES_STRIDED,
     HALVES_THREADS,
     HALVES_TILE,
@@ -49,6 +51,7 @@ class FusedHalves(Pattern):
         Case(HALVES_DESCRIBED, "halves as two tiles of an axis"),
         Case(SECTIONS, "sections as tiles of an axis"),
         Case(HALVES_VECTORS, "one [.., 2H] tensor with +H column offset"),
+        Case(HALVES_PACKED, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES_WORDS, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
@@ -109,6 +112,13 @@ class FusedHalves(Pattern):
         NearMiss(
             HALVES_WORDS.replace("+ wide + i) * 4", "+ i) * 4 + wide * 3"),
             why="parts of words: no half begins there",
+        ),
+        NearMiss(
+            HALVES_PACKED.replace("h / V", "h / R")
+            .replace("int V> struct", "int V, int R> struct")
+            .replace("<typename T> __g", "<typename T, int R> __g")
+            .replace("V>;", "V, R>;"),
+            why="pieces of another length than a vector's",
         ),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
@@ -199,7 +209,8 @@ class FusedHalves(Pattern):
     def _shifts(self, facts: Facts, first: Access, second: Access) -> list[Node]:
         """The additions that move one half off the other, on the way to one of the two addresses
         alone."""
-        offsets = [d for d in _differences(first, second) if d != s.ZERO]
+        apart = [d for d in _differences(first, second) if d != s.ZERO]
+        offsets = [*apart, *map(_in_words, apart)]
         names = facts.graph.function.parameter_names
         found = []
         for node in facts.graph.of(OpKind.ADD):
@@ -207,7 +218,7 @@ class FusedHalves(Pattern):
             lanes = facts.values.expr(node.result).has(AtomKind.LANE)
             moved = any(facts.values.expr(v) in offsets for v in sides)
             moved |= lanes and any(facts.graph.core(v) in names for v in sides)
-            based = lanes or first.array in map(facts.graph.core, sides)
+            based = lanes or facts.of_threads or first.array in map(facts.graph.core, sides)
             if moved and based and _reaches(facts, first, node) != _reaches(facts, second, node):
                 found.append(node)
         return found
@@ -232,7 +243,7 @@ class FusedHalves(Pattern):
         ):
             return False
         return len(moved) == 1 and (
-            self._extent(facts, moved[0])
+            self._extent(facts, moved[0], first)
             or self._strided(facts, moved[0], first)
             or (first.mask == second.mask and self._compiled_in(facts, moved[0], first))
         )
@@ -262,8 +273,9 @@ class FusedHalves(Pattern):
         }
         return len(bounds & {a.value for a in factors}) == 1
 
-    def _extent(self, facts: Facts, difference: Expr) -> bool:
-        """One parameter, or the half of one; or the whole vectors of one, in elements or words."""
+    def _extent(self, facts: Facts, difference: Expr, access: Access) -> bool:
+        """One parameter, or the half of one; or the whole vectors of one, in elements or words, or
+        in vectors of those that are loaded."""
         atom = difference.atom
         if atom is None and len(difference.terms) == 1:
             factors, number = difference.terms[0]
@@ -276,8 +288,9 @@ class FusedHalves(Pattern):
                 )
                 for a in factors
             )
-        if atom is not None and atom.kind is AtomKind.FLOOR_DIV and atom.args[1].constant == 2:
-            atom = atom.args[0].atom
+        if atom is not None and atom.kind is AtomKind.FLOOR_DIV:
+            halved = atom.args[1].constant == 2 or atom.args[1] in _vectors(facts, access)
+            atom = atom.args[0].atom if halved else None
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
 
 
@@ -287,6 +300,20 @@ def _written_alike(facts: Facts, access: Access) -> bool:
     return access.mode is Mode.DESCRIPTOR and any(
         store.mode is Mode.DESCRIPTOR and store.index == access.index for store in facts.stores
     )
+
+
+def _in_words(difference: Expr) -> Expr:
+    """The same distance in the largest words that make it up."""
+    word = gcd(*(count for _, count in difference.terms))
+    return Expr(tuple((factors, count // word) for factors, count in difference.terms))
+
+
+def _vectors(facts: Facts, access: Access) -> list[Expr]:
+    """How many elements a load gives at once, where that is no plain number."""
+    kind = access.node.op.results[0].type
+    names = kind.shape if kind is not None and facts.of_threads else ()
+    found = [facts.values.expr(name) for name in names if name in facts.graph.defs]
+    return [e for e in found if e.constant is None]
 
 
 def _words(atom: Atom, factors: tuple[Atom, ...], number: int) -> bool:

@@ -8,16 +8,18 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, TURN
+from extractors.patterns.cases_rows_threads import STARTS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, LOOPS, VIEWS, Node
+from kb.analysis.registers import is_address
 from kb.evidence import Decision
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 _WIDE = frozenset({"i64", "u64"})
 _NARROW = frozenset({"i32", "u32"})
-_MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
+_MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST, OpKind.IF}
 _SUMMED = CASTS | COPIES | {OpKind.ADD, OpKind.SUB}
 _OFFSETS = _SUMMED | VIEWS | LOOPS | {OpKind.IF, OpKind.POINTER_CAST}
 _SETTLING = _SUMMED | {OpKind.FLOOR_DIV}
@@ -59,6 +61,16 @@ _COUNTED_THREADS = """__global__ void twice(const float* x, float* out, size_t n
 """
 
 
+_EITHER_THREADS = """template <bool SECOND> __global__ void fill(float* x, int n) {
+    int row = blockIdx.x, at = threadIdx.x;
+    float* to;
+    if constexpr (SECOND) to = x + (row * n + at);
+    else to = x + (row + at * n);
+    *to = 1.f;
+}
+"""
+
+
 class IndexWidth(Pattern):
     """Positions are counted in 32 bits, or widened before they are multiplied."""
 
@@ -76,6 +88,9 @@ class IndexWidth(Pattern):
         Case(_ROW_THREADS, "int64 opt-in"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(size_t)(row * n)"), "int32"),
         Case(_COUNTED_THREADS, "int64 opt-in"),
+        Case(STARTS, "int64 opt-in"),
+        Case(STARTS.replace("long long", "int"), "int32"),
+        Case(_EITHER_THREADS, "int32"),
         Case(_COUNTED_THREADS.replace("size_t", "int"), "int32"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(int)((size_t)row * n)"), "int32"),
     )
@@ -122,7 +137,12 @@ class IndexWidth(Pattern):
         offsets: dict[Node, tuple[str, list[Node]]] = {}
         for access in (n for n in graph.nodes if n.op.kind in READS | WRITES | ATOMICS):
             address = access.op.operand("pointer") or next(iter(access.op.inputs), "")
-            steps = graph.upstream(address, lambda n: n.op.kind not in _MOVING)
+            held = [v for v in access.op.inputs[1:] if is_address(graph, v)]
+            steps = [
+                node
+                for value in (address, *held)
+                for node in graph.upstream(value, lambda n: n.op.kind not in _MOVING)
+            ]
             for node in steps if access.op.attribute("space") != "shared" else ():
                 if node not in offsets:
                     offsets[node] = self._offset(facts, node)

@@ -7,21 +7,25 @@ from collections.abc import Iterable
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
-from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS, SCATTERED, STARTS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.narrowing import narrowing, packed
+from kb.analysis.register_rows import filled
+from kb.analysis.registers import is_address
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
 _SEEN = frozenset({OpKind.BITCAST, OpKind.SELECT, OpKind.EXTRACT, OpKind.INSERT, OpKind.UNPACK})
+_WORDS = frozenset({OpKind.BITCAST, OpKind.VECTOR})
 _MOST = 64
 """Values that are looked at on the way from a load to its cast."""
 _BITS = frozenset({
     OpKind.BIT_AND, OpKind.BIT_OR, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT,
 })  # fmt: skip
+_SHIFTED = CASTS | {OpKind.ADD, OpKind.SUB}
 _FLOATS = frozenset({"f16", "bf16", "f32"})
 _WHOLE = frozenset("iu")
 _NIBBLES = vary(
@@ -37,6 +41,13 @@ __global__ void twice(const unsigned* x, unsigned* out) {
     out[at] = *reinterpret_cast<unsigned*>(&w);
 }
 """
+_NIBBLES_THREADS = """#include <cuda_fp16.h>
+__global__ void expand(const unsigned* x, const half* y, half* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    int code = (int)((x[at / 8] >> (at % 8 * 4)) & 15) - 8;
+    out[at] = __hmul(__int2half_rn(code), y[at / 32]);
+}
+"""
 _FILLED_VECTOR = """#include <cuda_fp16.h>
 __global__ void larger(const half2* x, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -44,6 +55,16 @@ __global__ void larger(const half2* x, float* out, int n) {
     if (at < n) v = x[at];
     float2 wide = __half22float2(v);
     if (at < n) out[at] = fmaxf(wide.x, wide.y);
+}
+"""
+_FILLED_WORDS = """#include <cuda_fp16.h>
+__global__ void larger(const half* x, half* out, int n) {
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
+    half held[8];
+    *(uint4*)held = *(const uint4*)(x + at);
+    if (at < n)
+        for (int i = 0; i < 8; i++) held[i] = __float2half(__half2float(held[i]) * 2.f);
+    *(uint4*)(out + at) = *(uint4*)held;
 }
 """
 _COMMON = vary(
@@ -113,19 +134,29 @@ class IoCast(Pattern):
         Case(COPY, "stay in storage dtype"),
         Case(ADD_POINTER, "stay in storage dtype"),
         Case(COPY_THREADS, "stay in storage dtype"),
+        Case(SCATTERED, "stay in storage dtype"),
         Case(_PAIRS, "upcast on load, downcast on store"),
         Case(_NIBBLES, "upcast on load, implicit cast on store"),
+        Case(_NIBBLES_THREADS, "unpacked on load"),
         Case(
             vary(_PLACE, ("(kept)", "(rintf(kept * 0.5f))")),
             "downcast on store",
         ),
-        Case(_FILLED_VECTOR, "upcast on load, implicit cast on store"),
+        Case(_FILLED_VECTOR, "upcast on load"),
+        Case(_FILLED_WORDS, "upcast on load, downcast on store"),
     )
     near_misses = (
         NearMiss(COPY, why="nothing is cast", value="upcast on load, downcast on store"),
         NearMiss(ROW_NORM, why="rows are widened", value="stay in storage dtype"),
         NearMiss(PRODUCT, why="the sum is narrowed", value="stay in storage dtype"),
         NearMiss(_FILLED, why="nothing is loaded"),
+        NearMiss(STARTS, why="addresses are stored, no values"),
+        NearMiss(SCATTERED.replace("x[i] * 2", "S(1)"), why="counted, nothing loaded is added"),
+        NearMiss(
+            _NIBBLES_THREADS.replace("x[at / 8]", "(unsigned)at"),
+            why="bits of a position",
+            value="unpacked on load",
+        ),
         NearMiss(_PLACE, why="a place becomes narrower, no value", value="downcast on store"),
         NearMiss(
             vary(_NIBBLES, (" >> 4) & 15).to(tl.float16)", " >> 4) & 15)")),
@@ -148,7 +179,8 @@ class IoCast(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         common = [n for a in facts.loads for n in self._common(facts, a.value)]
         wide = [n for a in facts.loads for n in self._after(facts, a.value)]
-        wide += _unpacked(facts)
+        bits = _unpacked(facts)
+        wide += [] if facts.of_threads else bits
         plain = [s for s in facts.stores if not s.is_atomic and facts.types.shape(s.value)]
         narrow = [n for a in plain or facts.stores for n in self._before(facts, a.value)]
         silent: list[Access] = []
@@ -156,20 +188,27 @@ class IoCast(Pattern):
             silent = self._silent(facts)
         parts = {
             "operands cast to a common type": common,
+            "unpacked on load": bits if facts.of_threads and not wide else [],
             "upcast on load": wide,
             "downcast on store": narrow,
-            "implicit cast on store": [] if narrow else wide or silent,
+            "implicit cast on store": []
+            if narrow
+            else silent
+            if facts.of_threads
+            else wide or silent,
         }
         value = ", ".join(name for name, places in parts.items() if places)
         if value:
             between = narrowing(facts).casts
-            yield self.decide(facts, value, [*common, *wide, *between, *narrow, *silent])
+            yield self.decide(facts, value, [*common, *wide, *bits, *between, *narrow, *silent])
             return
         moved = [a for a in facts.loads if facts.types.shape(a.value) and self._stored(facts, a)]
-        stores = [s for s in facts.stores if not s.is_atomic]
+        stores = [s for s in facts.stores if not s.is_atomic] or _added(facts)
+        stores = [s for s in stores if not is_address(facts.graph, s.value)]
         above = [n for s in stores for n in facts.graph.upstream(s.value, _reads)]
         known = not any(n.op.kind == OpKind.OPAQUE for n in above)
-        if moved and stores and known and (plain or len(stores) == len(facts.stores)):
+        counted = [s for s in facts.stores if s not in stores]
+        if moved and stores and known and (plain or not counted):
             casts = [n for n in facts.graph.of(*CASTS) if self._on_the_way(facts, n)]
             yield self.decide(facts, "stay in storage dtype", [*moved, *casts, *stores])
 
@@ -183,11 +222,18 @@ class IoCast(Pattern):
         return any(facts.graph.rests_on(s.value, access.node) for s in facts.stores)
 
     def _silent(self, facts: Facts) -> list[Access]:
-        """Stores of 32-bit floats into arrays whose type the program does not say."""
+        """Stores of 32-bit floats into arrays whose type the program does not say; those that a
+        thread stores into are mostly told."""
+        known = {
+            p.name for p in facts.kernel.entry.parameters if p.annotation.split()[:1] == ["f32"]
+        }
         return [
             a
             for a in facts.stores
-            if not a.is_atomic and facts.types.shape(a.value) and facts.types.wide(a.value)
+            if not a.is_atomic
+            and facts.types.shape(a.value)
+            and facts.types.wide(a.value)
+            and not (facts.of_threads and a.array in known)
         ]
 
     def _common(self, facts: Facts, value: str) -> list[Node]:
@@ -214,7 +260,7 @@ class IoCast(Pattern):
         return found
 
     def _before(self, facts: Facts, value: str) -> list[Node]:
-        return self._cast(facts, value) or packed(facts, value)
+        return self._cast(facts, value) or packed(facts, value) or _kept(facts, value)
 
     def _cast(self, facts: Facts, value: str) -> list[Node]:
         """The casts that hand a value on; on every side where a branch chooses the type."""
@@ -225,12 +271,38 @@ class IoCast(Pattern):
         return [
             node
             for node, (before, after) in zip(ends, kinds, strict=True)
-            if (before != after or after == UNKNOWN) and not _counts(facts, node, before, after)
+            if (before != after or after == UNKNOWN)
+            and not _counts(facts, node, before, after)
+            and facts.number(node.op.inputs[0]) is None
         ]
 
     def _by_choice(self, facts: Facts, cast: Node) -> bool:
         """A cast to 32-bit floats or to another type, as a flag says."""
         return facts.types.wide(cast.result) and facts.types.dtype(cast.result) != "f32"
+
+
+def _kept(facts: Facts, value: str) -> list[Node]:
+    """Casts to fewer bits of what a thread puts into registers, element by element or on one side
+    of a branch, before it stores them."""
+    found: dict[Node, None] = {}
+    for current in (pending := [value] if facts.of_threads else []):
+        for node in facts.graph.ends(current, VIEWS | TURNS):
+            below = list(node.op.inputs) if node.op.kind in _WORDS else []
+            if node.op.kind == OpKind.FOR:
+                below = [*filled(facts.graph, current)]
+            if node.op.kind in CASTS and facts.types.dtype(node.op.inputs[0]) == "f32":
+                found.update({} if facts.types.wide(node.result) else {node: None})
+            pending += [v for v in below if v not in pending][: _MOST - len(pending)]
+    return list(found)
+
+
+def _added(facts: Facts) -> list[Access]:
+    """Of threads that store nothing else: what they add in memory and made of what they loaded."""
+    return [
+        a
+        for a in (facts.stores if facts.of_threads else ())
+        if any(facts.graph.rests_on(a.value, load.node) for load in facts.loads)
+    ]
 
 
 def _counts(facts: Facts, cast: Node, before: str, after: str) -> bool:
@@ -245,19 +317,18 @@ def _counts(facts: Facts, cast: Node, before: str, after: str) -> bool:
 def _unpacked(facts: Facts) -> list[Node]:
     """Where a float is made of some bits of a loaded word, with the steps that take them out."""
     found: list[Node] = []
-    for cast in () if facts.of_threads else facts.graph.of(*CASTS, OpKind.BITCAST):
+    kinds = _BITS | HELD | (_SHIFTED if facts.of_threads else frozenset())
+    for cast in facts.graph.of(*CASTS, OpKind.BITCAST):
         word = facts.types.dtype(cast.op.inputs[0])
         if facts.types.dtype(cast.result) not in _FLOATS or not word.startswith(("i", "u")):
             continue
-        above = [*facts.graph.upstream(cast.op.inputs[0], _ends_bits)]
+        if facts.of_threads and not facts.stored_in(cast.result):
+            continue
+        above = [*facts.graph.upstream(cast.op.inputs[0], lambda n: n.op.kind not in kinds)]
         bits = [n for n in above if n.op.kind in _BITS and facts.types.shape(n.result)]
         if bits and any(n.op.kind in READS for n in above):
             found += [cast, *bits]
     return found
-
-
-def _ends_bits(node: Node) -> bool:
-    return node.op.kind not in _BITS | HELD
 
 
 def _handed(facts: Facts, user: Node, value: str) -> list[str]:

@@ -10,9 +10,12 @@ from extractors.patterns.cases_rows import ADD_POINTER, COPY
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr
+from kb.analysis.graph import Node
+from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, Term
 from kb.evidence import Decision
+from kb.ops import READS, OpKind
 
+_COUNTERS = (AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION)
 _PARTS = (AtomKind.FLOOR_DIV, AtomKind.MOD)
 _TURNED = """__global__ void turn(const float* x, float* out, int B, int H, int T, int D) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -43,9 +46,25 @@ def turn(x, out, B, H, T, D, W: tl.constexpr):
 """
 
 
+_AXES = """__global__ void turn(const float4* x, float4* out, int hidden, int length, int heads) {
+    int wide = hidden / heads;
+    const float4* from = x + blockIdx.x * hidden * length + blockIdx.y * hidden;
+    float4* to = out + blockIdx.x * hidden * length + blockIdx.y * wide;
+    to[threadIdx.y * wide * length + threadIdx.x] = from[threadIdx.y * wide + threadIdx.x];
+}
+"""
+_SQUARE = """__global__ void turn(const float* x, float* out, int m, int n) {
+    int row = blockIdx.x, at = threadIdx.x;
+    out[row * m + at] = x[at * n + row] * 2.f;
+}
+"""
+_ANOTHER = "axes in another order where it is stored"
+
+
 class PermutedElements(Pattern):
     """A loaded number is stored as it is; one of the two places is a flat position, the other is
-    put together from quotients and remainders of it, with products of the same extents."""
+    put together from quotients and remainders of it, with products of the same extents. Or what a
+    thread loads is stored where two of the numbers that count its axes change places."""
 
     name = "axes-permuted-by-index-arithmetic"
     axis = "operand_layout"
@@ -54,6 +73,8 @@ class PermutedElements(Pattern):
         Case(_TURNED, "read in order, written permuted"),
         Case(_BACK, "read permuted, written in order"),
         Case(_TURNED_POINTER, "read in order, written permuted"),
+        Case(_AXES, _ANOTHER),
+        Case(_SQUARE, _ANOTHER),
     )
     near_misses = (
         NearMiss(
@@ -66,6 +87,19 @@ class PermutedElements(Pattern):
             ),
             why="strides are given: nothing is known of the order",
         ),
+        NearMiss(
+            _AXES.replace("wide * length +", "wide +").replace(
+                "blockIdx.y * wide;", "blockIdx.y * hidden;"
+            ),
+            why="stored in the order in which it was loaded",
+        ),
+        NearMiss(
+            _AXES.replace("length, int heads", "length, int heads, int far").replace(
+                "wide * length +", "far +"
+            ),
+            why="a stride is given",
+        ),
+        NearMiss(_SQUARE.replace("x[at * n + row]", "x[row]"), why="a row that all share"),
         NearMiss(ADD_THREADS, why="one position for all arrays"),
         NearMiss(ADD_POINTER, why="one position for all arrays"),
         NearMiss(COPY, why="whole tiles, in the order of the array"),
@@ -81,8 +115,72 @@ class PermutedElements(Pattern):
                 value = _moved(load, store)
                 if value:
                     found.setdefault(value, []).extend((load, store))
+        if facts.of_threads and not found and not facts.contractions:
+            found[_ANOTHER] = [*_changed(facts)]
         for value, where in found.items():
-            yield self.decide(facts, value, where)
+            if where:
+                yield self.decide(facts, value, where)
+
+
+def _changed(facts: Facts) -> Iterable[Where]:
+    """Stores in another order of axes than what they are made of was loaded in, with the products
+    that place them."""
+    for store in facts.stores:
+        placed = _counters(store) if not store.is_atomic else {}
+        for load in facts.feeding(store.value) if len(placed) > 1 else ():
+            if _other_order(_counters(load), placed):
+                above = [n for v in store.address for n in facts.graph.upstream(v, _reads)]
+                products = [n for n in above if n.op.kind == OpKind.MUL]
+                moved = [n for n in products if _moves(facts.values.expr(n.result))]
+                yield load
+                yield from moved
+                yield store
+                break
+
+
+def _reads(node: Node) -> bool:
+    return node.op.kind in READS
+
+
+def _moves(place: Expr) -> bool:
+    return place.has(*_COUNTERS)
+
+
+def _counters(access: Access) -> dict[Atom, Term]:
+    """What the number of a thread, a block or a round is multiplied with in a place; none where
+    something else says where it is."""
+    found: dict[Atom, Term] = {}
+    if access.mode is not Mode.POINTER or len(access.index) != 1:
+        return {}
+    for factors, number in access.index[0].terms:
+        moving = [a for a in factors if a.kind in _COUNTERS]
+        if len(moving) != 1 or moving[0] in found:
+            return {}
+        found[moving[0]] = (tuple(a for a in factors if a is not moving[0]), number)
+    return found
+
+
+def _other_order(read: dict[Atom, Term], written: dict[Atom, Term]) -> bool:
+    """Whether two axes change places, and both arrays have the same."""
+    return read.keys() == written.keys() and any(
+        _farther(read[one], read[other]) and _farther(written[other], written[one])
+        for one in read
+        for other in read
+    )
+
+
+def _farther(one: Term, other: Term) -> bool:
+    """Whether one distance is the other one times something, or that of which the other is a
+    part."""
+    if one[1] < other[1]:
+        return False
+    wide, narrow = list(one[0]), list(other[0])
+    for atom in [a for a in narrow if a not in wide]:
+        whole = atom.args[0].atom if atom.kind is AtomKind.FLOOR_DIV else None
+        if whole is None or whole not in wide:
+            return False
+        narrow[narrow.index(atom)] = whole
+    return one != other and all(narrow.count(a) <= wide.count(a) for a in narrow)
 
 
 def _moved(load: Access, store: Access) -> str:

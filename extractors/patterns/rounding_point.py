@@ -36,6 +36,12 @@ def gate(x, y, out, n, T: tl.constexpr):
 _ROUNDED_THREADS = vary(
     ROW_NORM_THREADS, ("__float2half(v * r * g)", "__hmul(__float2half(v * r), w[at])")
 )
+_BIASED_PAIRS = vary(
+    ROW_NORM_THREADS,
+    ("out[row * n + at] = __float2half(v * r * g)",
+     "((half2*)out)[row * n + at] = __hadd2(__halves2half2(__float2half(v * r * g), "
+     "__float2half(v * r)), ((const half2*)w)[at])"),
+)  # fmt: skip
 _OWN_TYPE_THREADS = """template <typename S, typename C>
 __global__ void scale(const S* x, const S* y, S* out, int n, float by) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -79,6 +85,7 @@ _WIDE_GATE = vary(
     ("(v * tl.sigmoid(v)).to(w.dtype) * w", "(v * tl.sigmoid(v) * w.to(tl.float32)).to(w.dtype)"),
 )
 _STEPS_WIDE = (OpKind.MUL, OpKind.DIV, OpKind.ADD, OpKind.SUB, OpKind.FMA)
+_GOES_ON = VIEWS | CASTS | {OpKind.VECTOR}
 _TO_THE_END = "fp32 to the end"
 
 
@@ -99,6 +106,7 @@ class RoundingPoint(Pattern):
         Case(_ROUNDED_THREADS, "rounded before the multiplication"),
         Case(_LARGEST, "rounded before the next step"),
         Case(_LARGEST_TILE, "rounded before the next step"),
+        Case(_BIASED_PAIRS, "rounded before the next step"),
         Case(_ACTED, "rounded before the activation"),
         Case(_ADDED, "rounded before the activation"),
         Case(_ACTED_TILE, "rounded before the activation"),
@@ -184,7 +192,7 @@ class RoundingPoint(Pattern):
             for user in facts.graph.users(value):
                 if user.kind in _STEPS and facts.stored_in(user.result):
                     return True
-                if user.kind in VIEWS | CASTS and len(pending) < 16:
+                if user.kind in _GOES_ON and len(pending) < 16:
                     pending.append(user.result)
         return False
 

@@ -8,10 +8,11 @@ from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_pointer import COPY_POINTER, SOFTMAX_POINTER
-from extractors.patterns.cases_rows_threads import ADD_THREADS, COPY_THREADS
+from extractors.patterns.cases_rows_threads import ADD_THREADS, COPY_THREADS, STARTS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.registers import is_address
 from kb.dtypes import may_be_float
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, REDUCTIONS, OpKind
@@ -119,6 +120,7 @@ class StoragePrecision(Pattern):
         Case(COPY_THREADS, _MOVED),
     )
     near_misses = (
+        NearMiss(STARTS, why="addresses are stored, no values"),
         NearMiss(COPY, why="nothing is computed", value="storage dtype"),
         NearMiss(vary(COPY_POINTER, ("tl.load(", "1 + tl.load(")), why="computed", value=_MOVED),
         NearMiss(_LARGER.replace("a > b", "at > 7"), why="places are chosen, nothing is computed"),
@@ -140,6 +142,7 @@ class StoragePrecision(Pattern):
         whole = [s for s in facts.stores if not s.is_atomic]
         added = [s for s in facts.stores if s.node.op.kind == OpKind.ATOMIC_ADD]
         kept = whole or (added if facts.of_threads else [])
+        kept = [s for s in kept if not is_address(facts.graph, s.value)]
         stores = [s for s in kept if not _cast_up(facts, s)]
         steps = [n for s in stores for n in self._steps(facts, s.value)]
         plain = [n for n in steps if self._computes(facts, n) or self._chooses(facts, n)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases_scales import EXPAND_EITHER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, Node
@@ -164,6 +165,7 @@ class StoredScale(Pattern):
         Case(_EXPAND, "loaded scale times unpacked bits"),
         Case(_DOTTED, "loaded scale times unpacked bits"),
         Case(_EXPAND_TILE, "loaded scale times unpacked bits"),
+        Case(EXPAND_EITHER, "loaded scale times unpacked bits"),
     )
     near_misses = (
         NearMiss(vary(QUANTISE, ("    tl.store(scales + row, s)\n", "")), why=_LOST),
@@ -222,8 +224,9 @@ class StoredScale(Pattern):
             if not self._bits(facts, bits) or self._bits(facts, scale):
                 continue
             loads = facts.feeding(scale)
-            words = {a.array for a in facts.feeding(bits)}
-            apart = loads and not {a.array for a in loads} & words
+            words = facts.feeding(bits)
+            arrays = {a.array for a in words} & {a.array for a in loads} - {None}
+            apart = loads and not arrays and not any(a in words for a in loads)
             shared = [a for a in loads if _grouped(a)]
             if apart and (node.loop is None or shared):
                 return [node, *shared]

@@ -44,6 +44,35 @@ _PACKED_THREADS = vary(
      "half2 u = __float22half2_rn(make_float2(v, v));\n"
      "        *(unsigned*)(z + row * n + at) = *(unsigned*)&u;"),
 )  # fmt: skip
+_WORDS_THREADS = """#include <cuda_fp16.h>
+__global__ void norm(half* y, half* z, const half* x, const half* w, int n, float eps) {
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * 8;
+    half held[8], more[8];
+    *(uint4*)held = *(const uint4*)(x + at);
+    *(uint4*)more = *(const uint4*)(z + at);
+    float sum = 0.f;
+    for (int i = 0; i < 8; i++) {
+        float v = __half2float(held[i]) + __half2float(more[i]);
+        held[i] = __float2half(v);
+        v = __half2float(held[i]);
+        sum += v * v;
+    }
+    *(uint4*)(z + at) = *(uint4*)held;
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffff, sum, step);
+    float r = rsqrtf(sum / n + eps);
+    for (int i = 0; i < 8; i++) held[i] = __float2half(__half2float(held[i]) * r);
+    *(uint4*)(y + at) = *(uint4*)held;
+}
+"""
+_MEAN = "    mean = tl.sum(v, axis=0) / n\n"
+_MEAN_FIRST = vary(
+    _ROUNDED,
+    (_MEAN, ""),
+    ("    v = v.to(tl.float16)\n", _MEAN + "    v = v.to(tl.float16)\n"),
+)
+_UNROUNDED = "sum kept in fp32, rounded where it is stored"
+_ROUNDED_FIRST = "sum rounded before the statistics"
+_ROUNDED_BETWEEN = "sum rounded before the last statistics"
 _LOOKS = VIEWS | TURNS
 _SUMS = frozenset({OpKind.ADD, OpKind.FMA})
 _WORDS = frozenset({OpKind.BITCAST, OpKind.VECTOR, OpKind.SELECT})
@@ -58,11 +87,13 @@ class StoredSum(Pattern):
     axis = "intermediate_dtype"
     source = "Hsu et al., Liger Kernel (2024), fused residual addition and normalisation"
     matches = (
-        Case(_KEPT, "sum kept in fp32, rounded where it is stored"),
-        Case(_KEPT_TILE, "sum kept in fp32, rounded where it is stored"),
-        Case(_KEPT_THREADS, "sum kept in fp32, rounded where it is stored"),
-        Case(_PACKED_THREADS, "sum kept in fp32, rounded where it is stored"),
-        Case(_ROUNDED, "sum rounded before the statistics"),
+        Case(_KEPT, _UNROUNDED),
+        Case(_KEPT_TILE, _UNROUNDED),
+        Case(_KEPT_THREADS, _UNROUNDED),
+        Case(_PACKED_THREADS, _UNROUNDED),
+        Case(_ROUNDED, _ROUNDED_FIRST),
+        Case(_WORDS_THREADS, _ROUNDED_FIRST),
+        Case(_MEAN_FIRST, _ROUNDED_BETWEEN),
     )
     near_misses = (
         NearMiss(
@@ -80,20 +111,18 @@ class StoredSum(Pattern):
         if facts.contractions or not facts.reductions or len(facts.stores) < 2:
             return
         for store in facts.stores:
-            if store.is_atomic or not facts.types.shape(store.value):
+            if store.is_atomic or not _of_lanes(facts, store):
                 continue
             added = [n for n in self._cores(facts, store.value) if self._adds(facts, n)]
             taken = [r for r in facts.reductions if self._takes(facts, r, added, store)]
             if not added or not taken:
                 continue
             casts = self._casts(facts, store.value)
-            through = any(facts.graph.rests_on(r.result, c) for r in taken for c in casts)
-            value = (
-                "sum rounded before the statistics"
-                if through
-                else "sum kept in fp32, rounded where it is stored"
+            through = [any(facts.graph.rests_on(r.result, c) for c in casts) for r in taken]
+            value = _ROUNDED_FIRST if all(through) else _ROUNDED_BETWEEN
+            yield self.decide(
+                facts, value if any(through) else _UNROUNDED, [*added, *casts, store, *taken]
             )
-            yield self.decide(facts, value, [*added, *casts, store, *taken])
             return
 
     def _cores(self, facts: Facts, value: str) -> list[Node]:
@@ -136,3 +165,10 @@ class StoredSum(Pattern):
             return False
         waits = any(facts.graph.rests_on(s.value, reduction) for s in facts.stores)
         return waits and any(facts.graph.rests_on(reduction.result, n) for n in added)
+
+
+def _of_lanes(facts: Facts, store: Access) -> bool:
+    """Whether lanes store elements of their own; of words that a thread puts together the place
+    alone tells."""
+    place = store.node.op.operand("pointer") if facts.of_threads else None
+    return bool(facts.types.shape(store.value) or facts.types.shape(place))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY
-from extractors.patterns.cases_rows_threads import COPY_THREADS
+from extractors.patterns.cases_rows_threads import COPY_THREADS, SCATTERED
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.fp32_accumulation import Fp32Accumulation
 from kb.analysis.facts import Facts
@@ -59,6 +59,7 @@ def top(x, out, n, T: tl.constexpr):
     tl.store(out + tl.arange(0, T), held)
 """
 )
+_IN_MEMORY = "storage dtype, in memory"
 _FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
 _STEPS = frozenset({OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.DIV, OpKind.FMA})
 _ADDS = frozenset({OpKind.ADD, OpKind.FMA})
@@ -66,8 +67,8 @@ _ADDS = frozenset({OpKind.ADD, OpKind.FMA})
 
 class SumsWithoutLoops(Pattern):
     """Where no product, reduction or loop sums up: loaded numbers are widened and computed with;
-    a thread adds several of them, written out; whole numbers are added up; or the largest element
-    is held in the type of its array."""
+    a thread adds several of them, written out, or adds them in memory; whole numbers are added up;
+    or the largest element is held in the type of its array."""
 
     name = "precision-where-no-loop-sums"
     axis = "accum_dtype"
@@ -78,6 +79,8 @@ class SumsWithoutLoops(Pattern):
         Case(_CHAIN_THREADS, "fp32"),
         Case(_WHOLE_THREADS, "int32"),
         Case(_LARGEST, "storage dtype"),
+        Case(SCATTERED, _IN_MEMORY),
+        Case(SCATTERED.replace("typename S", "int S").replace("S*", "float*"), "fp32"),
     )
     near_misses = (
         NearMiss(ADD_POINTER, why="added in the type of the arrays"),
@@ -91,6 +94,9 @@ class SumsWithoutLoops(Pattern):
         NearMiss(_WHOLE_THREADS.replace("counts[first + i]", "i"), why="nothing loaded is added"),
         NearMiss(vary(_LARGEST, ("dtype=kind", "dtype=tl.float32")), why="32 bits",
                  value="storage dtype"),
+        NearMiss(SCATTERED.replace("x[i] * 2", "S(1)"), why="counted, nothing loaded is added"),
+        NearMiss(SCATTERED.replace("atomicAdd(&out[at[i]], x[i] * 2)", "out[at[i]] = x[i] * 2"),
+                 why="nothing is added in memory", value=_IN_MEMORY),
         NearMiss(COPY, why="nothing is computed"),
         NearMiss(COPY_THREADS, why="nothing is computed"),
         NearMiss(PRODUCT, why="a product sums up"),
@@ -102,7 +108,7 @@ class SumsWithoutLoops(Pattern):
         if facts.contractions or any(True for _ in Fp32Accumulation().find(facts)):
             return
         found: dict[str, list[Where]] = {}
-        for value, where in (*_held(facts), *_whole(facts)):
+        for value, where in (*_held(facts), *_whole(facts), *_in_memory(facts)):
             found.setdefault(value, []).extend(where)
         if not found and (wide := _chain(facts) if facts.of_threads else _elementwise(facts)):
             found["fp32"] = [*wide]
@@ -152,6 +158,17 @@ def _whole(facts: Facts) -> Iterable[tuple[str, list[Where]]]:
             first = facts.graph.producer(begun(facts, state.init))
             if kind in ("i32", "i64") and added and facts.stored_in(state.result):
                 yield kind.replace("i", "int"), [first, *added]
+
+
+def _in_memory(facts: Facts) -> Iterable[tuple[str, list[Where]]]:
+    """Loaded floats that threads add in memory."""
+    for access in facts.stores if facts.of_threads else ():
+        kind = facts.types.dtype(access.value)
+        if access.node.op.kind == OpKind.ATOMIC_ADD and facts.feeding(access.value):
+            if kind in ("f32", "f64"):
+                yield kind.replace("f", "fp"), [access]
+            elif kind.startswith("dtypeof") or kind in ("f16", "bf16"):
+                yield _IN_MEMORY, [access]
 
 
 def _held(facts: Facts) -> Iterable[tuple[str, list[Where]]]:

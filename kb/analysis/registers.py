@@ -22,6 +22,13 @@ def looks_only(graph: Graph, op: Op) -> bool:
     return _of_registers(graph, op)
 
 
+def is_address(graph: Graph, value: str | None) -> bool:
+    """Whether an address is computed: a pointer that is moved."""
+    made = graph.producer(value)
+    kind = made.op.results[0].type if made is not None and made.op.kind == OpKind.ADD else None
+    return kind is not None and kind.kind is TypeKind.POINTER
+
+
 def unset(graph: Graph, value: str) -> bool:
     """True for a name that a side of a branch gives no value, or a null pointer."""
     made = graph.producer(value)

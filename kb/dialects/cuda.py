@@ -296,6 +296,7 @@ INSTRUCTIONS: tuple[tuple[str, K], ...] = (
     ("bar.warp.sync", K.BARRIER), ("bar.sync", K.BARRIER), ("barrier.sync", K.BARRIER),
     ("barrier.cta.sync", K.BARRIER), ("barrier.cta.arrive", K.BARRIER_ARRIVE),
     ("prefetch", K.PREFETCH), ("ld.", K.LOAD), ("st.", K.STORE), ("red.", K.ATOMIC_ADD),
+    ("multimem.st", K.STORE), ("multimem.red", K.ATOMIC_ADD), ("multimem.ld", K.LOAD),
     ("shfl.sync", K.SHUFFLE), ("redux.sync", K.REDUCE), ("nanosleep", K.SLEEP), ("trap", K.TRAP),
     ("ex2.approx", K.EXP2), ("lg2.approx", K.LOG2), ("rcp.", K.DIV),
     ("rsqrt.approx", K.RSQRT), ("sqrt.approx", K.SQRT), ("tanh.approx", K.TANH),
@@ -384,17 +385,15 @@ COMBINERS: dict[str, K] = {
 """Operators handed to a collective reduction."""
 
 CUDA = Dialect(
-    name="cuda",
-    module="cuda",
-    alias="",
-    rows=ROWS,
-    dtypes=_SCALARS,
-    enums={},
-    kernel_decorators=frozenset(),
-    helper_decorators=frozenset(),
+    name="cuda", module="cuda", alias="",
+    rows=ROWS, dtypes=_SCALARS, enums={},
+    kernel_decorators=frozenset(), helper_decorators=frozenset(),
     constexpr_annotations=frozenset(),
     file="kb/dialects/cuda.py",
     kernel_mark="__global__",
     constexpr_mark="constexpr",
-    roundings={r.path: r.path[-2:] for r in _MATH if re.fullmatch(r"__f\w+_r[nzud]", r.path)},
-)
+    roundings={
+        name: name[-2:] for name in (*(r.path for r in _MATH), *_CONVERSIONS, *_PACKS)
+        if re.fullmatch(r"__f(?!loat)\w+_r[nzud]|__(float|double)\w+_rn", name)
+    },
+)  # fmt: skip

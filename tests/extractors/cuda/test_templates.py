@@ -163,3 +163,18 @@ def test_a_pointer_of_any_type_points_at_what_it_is_given() -> None:
     (load,) = ops(kernel, OpKind.LOAD)
     assert load.results[0].type is not None
     assert load.results[0].type.shape == ("4",)
+
+
+def test_a_type_that_a_concept_constrains_is_a_type() -> None:
+    kernel = sound(
+        "template <typename T> struct Trait {};\n"
+        "template <std::integral T> struct Trait<T> {\n  using self = T;\n"
+        "  template <typename S> __device__ static self from(const S& x) {\n"
+        "    return static_cast<self>(x);\n  }\n};\n"
+        "template <typename To, typename From> __device__ To as(const From& x) {\n"
+        "  return Trait<To>::from(x);\n}\n"
+        "template <typename T> __global__ void k(const float* x, T* y) { y[0] = as<T>(x[0]); }\n"
+    )
+    (cast,) = ops(kernel, OpKind.CAST)
+    assert cast.results[0].type is not None
+    assert cast.results[0].type.dtype == "dtypeof(T)"
