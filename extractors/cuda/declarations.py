@@ -182,12 +182,27 @@ class DeclarationReader(StructReader):
         self.bind(node.name, Named(node.type, self._here()))
 
     def unpack(self, node: n.Unpack) -> None:
-        """`auto [a, b] = value`."""
+        """`auto [a, b] = value`: the fields of a struct in order, or the elements of a vector."""
         value = self.read(node.value)
-        results = [(name, UNKNOWN) for name in node.names]
-        made = self.writer.emit(OpKind.UNPACK, [("x", value.name)], node.at, results)
-        for name, result in zip(node.names, made, strict=True):
+        fields = self._fields(value.kind)
+        if len(fields) == len(node.names):
+            told = zip(node.names, fields, strict=True)
+            slots = ((name, Slot("", kind, (field,))) for name, (field, kind) in told)
+            parts = [self._taken(value, where, node.at, name) for name, where in slots]
+        else:
+            whole = value.kind.shape == (str(len(node.names)),)
+            kind = value.kind.element if whole else UNKNOWN
+            results = [(name, kind) for name in node.names]
+            made = self.writer.emit(OpKind.UNPACK, [("x", value.name)], node.at, results)
+            parts = [Val(result, kind) for result in made]
+        for name, part in zip(node.names, parts, strict=True):
             key = self.key(name)
-            self.kinds[key] = UNKNOWN
-            self.names[key] = Val(result)
-            self.bind(name, Slot(key, UNKNOWN))
+            self.kinds[key] = part.kind
+            self.names[key] = part
+            self.bind(name, Slot(key, part.kind))
+
+    def _fields(self, kind: Kind) -> list[tuple[str, Kind]]:
+        """The fields of a struct whose definition is known, in order."""
+        record = self.meant(kind) if kind.record and kind.to is None and not kind.shape else None
+        own = [f for f in record.fields if "static" not in f.storage] if record is not None else []
+        return [(one.name, self.field(kind, one.name)) for one in own]
