@@ -184,17 +184,18 @@ class DeclarationReader(StructReader):
     def unpack(self, node: n.Unpack) -> None:
         """`auto [a, b] = value`: the fields of a struct in order, or the elements of a vector."""
         value = self.read(node.value)
-        fields = self._fields(value.kind)
-        if len(fields) == len(node.names):
-            told = zip(node.names, fields, strict=True)
-            slots = ((name, Slot("", kind, (field,))) for name, (field, kind) in told)
+        steps: list[tuple[Val | str, Kind]] = [*self._fields(value.kind)]
+        if value.kind.shape == (str(len(node.names)),):
+            places = [self.constant(i, node.at, Kind("i32")) for i in range(len(node.names))]
+            steps = [(place, value.kind.element) for place in places]
+        if len(steps) == len(node.names):
+            told = zip(node.names, steps, strict=True)
+            slots = ((name, Slot("", kind, (step,))) for name, (step, kind) in told)
             parts = [self._taken(value, where, node.at, name) for name, where in slots]
         else:
-            whole = value.kind.shape == (str(len(node.names)),)
-            kind = value.kind.element if whole else UNKNOWN
-            results = [(name, kind) for name in node.names]
+            results = [(name, UNKNOWN) for name in node.names]
             made = self.writer.emit(OpKind.UNPACK, [("x", value.name)], node.at, results)
-            parts = [Val(result, kind) for result in made]
+            parts = [Val(result) for result in made]
         for name, part in zip(node.names, parts, strict=True):
             key = self.key(name)
             self.kinds[key] = part.kind
