@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, vary
-from extractors.patterns.cases_norms_threads import ADDED_THREADS, ROTATED_THREADS
+from extractors.patterns.cases_norms_threads import ROTATED_ROW_THREADS, WITH_RESIDUAL_THREADS
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
     NORM_BACKWARD,
@@ -160,8 +160,8 @@ class AffineAfterNorm(Pattern):
         Case(NORM_BACKWARD_SHARED, "weight"),
         Case(_VECTORS, "weight"),
         Case(_CHOSEN, "weight and bias"),
-        Case(ADDED_THREADS, "weight"),
-        Case(ROTATED_THREADS, "none"),
+        Case(WITH_RESIDUAL_THREADS, "weight"),
+        Case(ROTATED_ROW_THREADS, "none"),
         Case(
             vary(
                 LAYER_NORM_POINTER,
@@ -200,7 +200,9 @@ class AffineAfterNorm(Pattern):
             vary(_CHANNELS, ("g * dy", "dy")),
             why="what is loaded for each channel multiplies nothing",
         ),
-        NearMiss(ADDED_THREADS, why="the residual is one for every row", value="weight and bias"),
+        NearMiss(
+            WITH_RESIDUAL_THREADS, why="the residual is one for every row", value="weight and bias"
+        ),
         NearMiss(SOFTMAX, why="no normalisation by a root"),
         NearMiss(SOFTMAX_POINTER, why="no normalisation by a root"),
         NearMiss(SOFTMAX_THREADS, why="no normalisation by a root"),

@@ -191,7 +191,7 @@ __global__ void norm(const void* x, float* out, int n, bool wide) {
 )
 """A row that is read once, as one of two types."""
 
-ADDED_THREADS = """__global__ void norm(const float* x, const float* w, const float* res,
+WITH_RESIDUAL_THREADS = """__global__ void norm(const float* x, const float* w, const float* res,
                                      float* out, float eps, int n) {
     const int row = blockIdx.x * n;
     float sum = 0.f;
@@ -203,8 +203,8 @@ ADDED_THREADS = """__global__ void norm(const float* x, const float* w, const fl
     }
 }
 """
-ROTATED_THREADS = vary(
-    ADDED_THREADS,
+ROTATED_ROW_THREADS = vary(
+    WITH_RESIDUAL_THREADS,
     ("w[i] + res[row + i]", "w[i] - x[row + i + n / 2] * r * w[i + n / 2]"),
     ("i < n; i += 32) {", "i < n / 2; i += 32) {"),
 )
