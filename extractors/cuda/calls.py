@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda import overloads
 from extractors.cuda.binding import MAX_DEPTH, BindingReader
 from extractors.cuda.fields import generality, spelled_out
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
 from extractors.cuda.open_structs import conversion
-from extractors.cuda.overloads import alike, in_space, own_overload, same_bodies, same_but_for_const
 from extractors.cuda.packs import expanded, takes
 from extractors.cuda.same_work import shown_by
 from extractors.cuda.values import (
@@ -27,7 +27,7 @@ from extractors.cuda.values import (
     Slot,
     Val,
     Where,
-)
+)  # fmt: skip
 from kb.dialects.cuda import (
     APPROXIMATE,
     ATTRIBUTES,
@@ -74,7 +74,7 @@ class CallReader(BindingReader):
             if row is not None and not node.arguments and "x" in row.signature.split():
                 row = None  # of what it works on nothing is left
             if row is not None and bound is None:
-                own = own_overload(self, node, function.text)
+                own = overloads.own_overload(self, node, function.text)
                 read = self.helper(node, own, function.arguments) if own else None
                 return read or self.by_row(node, row, hint)
             return self._named(node, function, hint)
@@ -113,7 +113,7 @@ class CallReader(BindingReader):
         candidates, frame = self.candidates(function)
         found = self.helper(node, candidates, function.arguments, frame)
         if found is None and frame is None and candidates:
-            others = self.library.overloads(function.text)
+            others = overloads.elsewhere(self, function.text, candidates)
             read = (self.helper(node, one, function.arguments) for one in others)
             found = next((one for one in read if one is not None), None)
         found = found or (conversion(self, node, function) if not candidates else None)
@@ -131,7 +131,7 @@ class CallReader(BindingReader):
             if not found and self.frame.owner:
                 found, frame = self.candidates(function)
         fitting = [f for f in found if len(f.parameters) == len(node.arguments)]
-        if len(fitting) > 1 and same_but_for_const(fitting):
+        if len(fitting) > 1 and overloads.same_but_for_const(fitting):
             fitting = [f for f in fitting if f.result.reference and not f.result.const]
         if len(fitting) != 1 or not fitting[0].result.reference or fitting[0] in self.trail:
             return None
@@ -195,13 +195,13 @@ class CallReader(BindingReader):
                 every = self.library.records(kind.record)
                 methods = [m for r in every for m in r.methods if m.name == last]
                 one = shown_by(methods, self.library)
-                shown = alike(methods) or ([one] if one is not None else [])
+                shown = overloads.alike(methods) or ([one] if one is not None else [])
                 if shown:
                     return shown, self.of_record(every[0], (), self.frame.depth)
             if head and records:
                 return [], None
         free = [f for f in self.library.functions(last) if not f.owner or f.owner == owner]
-        return in_space(free, head, (self.entry, *self.trail)), None
+        return overloads.in_space(self, free, function.text), None
 
     def _records(self, kind: Kind) -> list[n.Record]:
         """The definition of a struct for its arguments: the specialisation that they fit, else the
@@ -366,8 +366,8 @@ class CallReader(BindingReader):
             (pair for pair in named if any(takes(m, len(node.arguments)) for m in pair[1])),
             named[0],
         )
-        if not methods and len(records) > 1:
-            methods = same_bodies(m for r in records for m in r.methods if m.name == function.name)
+        several = [m for r in records for m in r.methods if m.name == function.name]
+        methods = methods or overloads.same_bodies(several if len(records) > 1 else ())
         if not methods:
             return None
         frame = self.of_record(record, where.kind.arguments, self.frame.depth)

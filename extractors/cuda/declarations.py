@@ -184,20 +184,32 @@ class DeclarationReader(StructReader):
         self.bind(node.name, Named(node.type, self._here()))
 
     def unpack(self, node: n.Unpack) -> None:
-        """`auto [a, b] = value`: the fields of a struct, or the elements of anything else."""
+        """`auto [a, b] = value`: the fields of a struct, or the elements of a vector."""
         where = self.place(node.value) if isinstance(node.value, _PLACES) else None
         value = None if where is not None else self.read(node.value)
         kind = where.kind if where is not None else value.kind if value is not None else UNKNOWN
         if self._fields(node, kind, value):
             return
         value = value or self.read(node.value)
-        results = [(name, UNKNOWN) for name in node.names]
-        made = self.writer.emit(OpKind.UNPACK, [("x", value.name)], node.at, results)
-        for name, result in zip(node.names, made, strict=True):
+        for name, part in zip(node.names, self._elements(node, value), strict=True):
             key = self.key(name)
-            self.kinds[key] = UNKNOWN
-            self.names[key] = Val(result)
-            self.bind(name, Slot(key, UNKNOWN))
+            self.kinds[key] = part.kind
+            self.names[key] = part
+            self.bind(name, Slot(key, part.kind))
+
+    def _elements(self, node: n.Unpack, value: Val) -> list[Val]:
+        """The elements of a vector, or of what is not known any better."""
+        if value.kind.shape != (str(len(node.names)),):
+            results = [(name, UNKNOWN) for name in node.names]
+            made = self.writer.emit(OpKind.UNPACK, [("x", value.name)], node.at, results)
+            return [Val(result) for result in made]
+        kind = value.kind.element
+        places = [self.constant(at, node.at, Kind("i32")) for at in range(len(node.names))]
+        slots = [Slot("", kind, (place,)) for place in places]
+        return [
+            self._taken(value, where, node.at, name)
+            for name, where in zip(node.names, slots, strict=True)
+        ]
 
     def _fields(self, node: n.Unpack, kind: Kind, value: Val | None) -> bool:
         """Bind every name to a field of a struct without bases; False for what is none."""

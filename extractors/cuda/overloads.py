@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
@@ -37,19 +38,41 @@ def _text(function: n.Definition) -> str:
     return " ".join(type(one).__name__ + getattr(one, "text", "") for one in nodes)
 
 
-def in_space(
-    candidates: list[n.Definition], head: str, around: Sequence[n.Definition | None]
-) -> list[n.Definition]:
+def in_space(reader: Core, candidates: list[n.Definition], name: str) -> list[n.Definition]:
     """Of functions of one name in several namespaces those that a name in front of it means, else
-    those beside the function that calls."""
-    if len({one.space for one in candidates}) < 2:
-        return candidates
-    if head:
-        named = [one for one in candidates if f"::{one.space}".endswith(f"::{head}")]
-    else:
-        own = next((one.space for one in reversed(around) if one and one.space), "")
-        named = [one for one in candidates if one.space == own]
-    return named or candidates
+    those beside the function that calls. Further files are asked where the first one has the name
+    in other namespaces only."""
+    head, _, last = name.rpartition("::")
+    around = (reader.entry, *reader.trail)
+    own = next((one.space for one in reversed(around) if one and one.space), "")
+    strange = head or any(_apart(one.space, own) for one in candidates)
+    further = reader.library.overloads(last) if strange else ()
+    for several in itertools.chain([candidates], further):
+        named = [one for one in several if (_ends(one, head) if head else one.space == own)]
+        if named:
+            return named
+    return candidates
+
+
+def elsewhere(
+    reader: Core, name: str, chosen: Sequence[n.Definition]
+) -> Iterator[list[n.Definition]]:
+    """Functions of that name in further files: where the namespace in front of the name told which
+    were chosen, those of the same one."""
+    head = name.rpartition("::")[0]
+    told = bool(head) and all(_ends(one, head) for one in chosen)
+    for several in reader.library.overloads(name):
+        yield [one for one in several if _ends(one, head)] if told else several
+
+
+def _ends(function: n.Definition, head: str) -> bool:
+    return f"::{function.space}".endswith(f"::{head.removeprefix('::')}")
+
+
+def _apart(space: str, own: str) -> bool:
+    """Whether neither of two namespaces is around the other."""
+    inner, outer = (f"{one}::" for one in sorted((space, own), key=len, reverse=True))
+    return bool(space) and bool(own) and not inner.startswith(outer)
 
 
 def converting(candidates: Sequence[n.Definition]) -> n.CType | None:

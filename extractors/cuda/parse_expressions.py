@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from extractors.cuda import nodes as n
 from extractors.cuda.compound import assign
 from extractors.cuda.macros import MARK
+from extractors.cuda.mistaken import compared
 from extractors.cuda.pack_names import count_of
 from extractors.cuda.preprocess import Prepared
 
@@ -157,9 +158,7 @@ class ExpressionBuilder:
 
     def _inner(self, node: Syntax) -> n.Expr:
         named = [child for child in node.named_children if child.type != "comment"]
-        if len(named) != 1:
-            return self.unread(node)
-        return self.expression(named[0])
+        return self.expression(named[0]) if len(named) == 1 else self.unread(node)
 
     def _unary(self, node: Syntax) -> n.Expr:
         operator = self.text(node.child_by_field_name("operator"))
@@ -191,6 +190,8 @@ class ExpressionBuilder:
         return n.Binary(self.at(node), ",", left, right)
 
     def _assign(self, node: Syntax) -> n.Expr:
+        if (whole := compared(node)) is not None:
+            return self.expression(whole)
         operator = self.text(node.child_by_field_name("operator")).removesuffix("=")
         target, value = (self.expression(node.child_by_field_name(f)) for f in ("left", "right"))
         return assign(self.at(node), operator, target, value)
@@ -204,8 +205,7 @@ class ExpressionBuilder:
 
     def _conditional(self, node: Syntax) -> n.Expr:
         parts = [node.child_by_field_name(f) for f in ("condition", "consequence", "alternative")]
-        condition, then, other = (self.expression(part) for part in parts)
-        return n.Choice(self.at(node), condition, then, other)
+        return n.Choice(self.at(node), *(self.expression(part) for part in parts))
 
     def _call(self, node: Syntax) -> n.Expr:
         function = node.child_by_field_name("function")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases_norms_threads import ROTATED_ROW_THREADS, WITH_RESIDUAL_THREADS
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
     NORM_BACKWARD,
@@ -24,7 +25,15 @@ from extractors.patterns.cases_split import SPLIT_LANES_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
-from kb.analysis.normalisations import Normalisation, normalisations
+from kb.analysis.normalisations import (
+    Normalisation,
+    normalisations,
+    of_own_row,
+    scaled_by,
+    start_of,
+    starts,
+    turned,
+)
 from kb.analysis.rebuilt import coefficients, normalised
 from kb.analysis.symbolic import AtomKind, sub
 from kb.evidence import Decision
@@ -34,7 +43,8 @@ _THROUGH = VIEWS | CASTS | {OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT, OpKi
                              OpKind.COPY, OpKind.MUL, OpKind.ADD, OpKind.SUB, OpKind.FMA,
                              OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.DIV, OpKind.FLOOR,
                              OpKind.CEIL, OpKind.TANH, OpKind.SIGMOID, OpKind.ERF, OpKind.EXP,
-                             OpKind.NEG, OpKind.VECTOR, OpKind.BITCAST}  # fmt: skip
+                             OpKind.NEG, OpKind.VECTOR, OpKind.BITCAST,
+                             OpKind.ATTRIBUTE}  # fmt: skip
 
 
 _SHIFTED = (
@@ -150,6 +160,8 @@ class AffineAfterNorm(Pattern):
         Case(NORM_BACKWARD_SHARED, "weight"),
         Case(_VECTORS, "weight"),
         Case(_CHOSEN, "weight and bias"),
+        Case(WITH_RESIDUAL_THREADS, "weight"),
+        Case(ROTATED_ROW_THREADS, "none"),
         Case(
             vary(
                 LAYER_NORM_POINTER,
@@ -188,6 +200,9 @@ class AffineAfterNorm(Pattern):
             vary(_CHANNELS, ("g * dy", "dy")),
             why="what is loaded for each channel multiplies nothing",
         ),
+        NearMiss(
+            WITH_RESIDUAL_THREADS, why="the residual is one for every row", value="weight and bias"
+        ),
         NearMiss(SOFTMAX, why="no normalisation by a root"),
         NearMiss(SOFTMAX_POINTER, why="no normalisation by a root"),
         NearMiss(SOFTMAX_THREADS, why="no normalisation by a root"),
@@ -205,6 +220,7 @@ class AffineAfterNorm(Pattern):
                 return
             gains = self._others(facts, wide, norm, OpKind.MUL)
             shifts = self._others(facts, wide, norm, OpKind.ADD)
+            shifts = [n for n in shifts if not of_own_row(facts, n, wide, norm.root)]
             if not (gains or shifts) and _summed_again(facts, norm, wide):
                 return
             stored |= {s.array for s in wide}
@@ -273,14 +289,14 @@ class AffineAfterNorm(Pattern):
     ) -> list[Node]:
         """Operations on the way to the output that take another array's load in, from outside the
         row."""
-        own = norm.row
+        own = starts(facts, norm)
         found = []
         for store in stores:
             for node in facts.graph.upstream(store.value, lambda n: not _passes(facts, n)):
-                if node.op.kind != kind:
+                if node.op.kind != kind or turned(facts, node, norm.root, own):
                     continue
                 sides = [
-                    {a.array for a in facts.feeding(v)} - self._of_root(facts, norm, v)
+                    {start_of(facts, a) for a in facts.feeding(v)} - self._of_root(facts, norm, v)
                     for v in node.op.inputs[:2]
                 ]
                 if any(side and not side & own for side in sides) and any(
@@ -293,7 +309,7 @@ class AffineAfterNorm(Pattern):
         """Arrays that only the root brings in."""
         if norm.sums or not facts.graph.rests_on(value, norm.root):
             return set()
-        return {a.array for a in facts.feeding(norm.root.result)}
+        return {start_of(facts, a) for a in facts.feeding(norm.root.result)}
 
     def _value(
         self, facts: Facts, root: Node, gains: list[Node], shifts: list[Node], stores: list[Access]
@@ -301,7 +317,8 @@ class AffineAfterNorm(Pattern):
         if gains and shifts:
             return "weight and bias", [*gains, *shifts]
         if not gains:
-            return ("bias", [*shifts]) if shifts else ("none", [*stores])
+            scaled = [n for n in facts.graph.of(OpKind.MUL) if scaled_by(facts, n, root)]
+            return ("bias", [*shifts]) if shifts else ("none", [*scaled, *stores])
         for gain in gains:
             for value in gain.op.inputs[:2]:
                 made = facts.graph.producer(facts.graph.core(value))

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from extractors.patterns.cases import vary
+
 _WARP_SUM = """__device__ float warp_sum(float v) {
     for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffff, v, o);
     return v;
@@ -188,3 +190,21 @@ __global__ void norm(const void* x, float* out, int n, bool wide) {
 """
 )
 """A row that is read once, as one of two types."""
+
+WITH_RESIDUAL_THREADS = """__global__ void norm(const float* x, const float* w, const float* res,
+                                     float* out, float eps, int n) {
+    const int row = blockIdx.x * n;
+    float sum = 0.f;
+    for (int i = threadIdx.x; i < n; i += 32) sum += x[row + i] * x[row + i];
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(~0u, sum, lanes);
+    const float r = rsqrtf(sum / n + eps);
+    for (int i = threadIdx.x; i < n; i += 32) {
+        out[row + i] = x[row + i] * r * w[i] + res[row + i];
+    }
+}
+"""
+ROTATED_ROW_THREADS = vary(
+    WITH_RESIDUAL_THREADS,
+    ("w[i] + res[row + i]", "w[i] - x[row + i + n / 2] * r * w[i + n / 2]"),
+    ("i < n; i += 32) {", "i < n / 2; i += 32) {"),
+)

@@ -99,3 +99,15 @@ EXPAND_EITHER = """__global__ void expand(
 }
 """
 """Bits of one of two arrays, times the scale of the one that it is."""
+
+NEAREST_THREADS = """__global__ void quantise(const float* x, unsigned* out, float* scales) {
+    const int own = blockIdx.x * blockDim.x + threadIdx.x;
+    float top = 0.f;
+    for (int k = 0; k < 8; ++k) top = fmaxf(top, fabsf(x[own * 8 + k]));
+    const float scale = top / 6.f;
+    scales[own] = scale;
+    unsigned word = 0;
+    for (int k = 0; k < 8; ++k) word |= (unsigned)rintf(x[own * 8 + k] / scale) << 4 * k;
+    out[own] = word;
+}
+"""

@@ -22,6 +22,7 @@ _ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD})
 _IN_ANY_ORDER = frozenset({OpKind.ATOMIC_MIN, OpKind.ATOMIC_MAX, OpKind.ATOMIC_AND,
                            OpKind.ATOMIC_OR})  # fmt: skip
 
+_HANDED = frozenset({OpKind.BITCAST, OpKind.CAST, OpKind.SELECT, OpKind.YIELD})
 _ATOMIC = vary(
     NORM_BACKWARD,
     ("    ct.store(parts, index=(own, 0), tile=acc)",
@@ -63,6 +64,14 @@ _LEAST_THREADS = """__global__ void least(const float* x, int* out, float u, int
 """
 
 
+_LEAST_BITS = """__device__ float keep(float* to, float v) {
+    float old;
+    old = v >= 0 ? __int_as_float(atomicMax((int*)to, __float_as_int(v)))
+                 : __uint_as_float(atomicMin((unsigned*)to, __float_as_uint(v)));
+    return old;
+}
+__global__ void most(const float* x, float* out) { keep(out, x[threadIdx.x]); }
+"""
 _HELD_THREADS = """__global__ void columns(const float* x, float* part, int rows, int cols) {
     extern __shared__ float sums[];
     for (int i = threadIdx.x; i < cols; i += blockDim.x) sums[i] = 0.f;
@@ -96,6 +105,7 @@ class Determinism(Pattern):
         Case(SWAPPED, "order depends on atomics"),
         Case(_HELD_THREADS, "order depends on atomics"),
         Case(_LEAST_THREADS, "bitwise stable"),
+        Case(_LEAST_BITS, "bitwise stable"),
         Case(_COUNT, "bitwise stable"),
         Case(_CLAIM, "order depends on atomics"),
     )
@@ -176,7 +186,7 @@ class Determinism(Pattern):
         """A plain store at places that no loaded tile chooses, an atomic that counts, or one that
         keeps an extreme. Threads that scatter are taken to own their places."""
         if access.node.op.kind in _IN_ANY_ORDER:
-            return not facts.graph.users(access.node.result)
+            return not _used(facts, access.node.result)
         if access.is_atomic:
             whole = isinstance(facts.number(access.value), int)
             whole = whole or facts.types.dtype(access.value).startswith(("i", "u"))
@@ -204,6 +214,11 @@ class Determinism(Pattern):
         """True for a value of unknown type that is computed from a number with a point."""
         constants = facts.graph.roots(value, OpKind.CONST)
         return any(isinstance(n.op.attribute("value"), float) for n in constants)
+
+
+def _used(facts: Facts, value: str) -> bool:
+    """Whether a value is more than handed on to where nobody asks for it."""
+    return any(n.op.kind not in _HANDED for n in facts.graph.downstream(value))
 
 
 def _added_in_shared(facts: Facts) -> list[Where]:

@@ -104,6 +104,7 @@ class IntermediateStored(Pattern):
         Case(_RESIDUAL, "sum with the residual"),
         Case(_RESIDUAL_TILE, "sum with the residual"),
         Case(_RESIDUAL_THREADS),
+        Case(vary(_RESIDUAL, ("tl.store(kept +", "tl.store(z +")), "sum with the residual"),
         Case(_TWICE, "sum with the residual"),
         Case(_GATED, "intermediate result"),
         Case(_LOSS, "log-sum-exp"),
@@ -119,8 +120,8 @@ class IntermediateStored(Pattern):
         ),
         NearMiss(PRODUCT, why="one array is stored"),
         NearMiss(
-            vary(_RESIDUAL, ("tl.store(kept +", "tl.store(z +")),
-            why="the sum takes the place of what was added",
+            vary(_GATED, ("tl.store(kept +", "tl.store(a +")),
+            why="the product takes the place of what is read in every round",
         ),
         NearMiss(
             vary(_GATED, ("    acc = acc * tl.sigmoid(acc)\n", "")),
@@ -129,7 +130,7 @@ class IntermediateStored(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        read = {a.array for a in facts.loads}
+        read = _read_again(facts)
         plain = [s for s in facts.stores if not s.is_atomic and s.array not in read | {None}]
         if len({s.array for s in plain}) < 2:
             return
@@ -165,6 +166,15 @@ class IntermediateStored(Pattern):
             one.isdisjoint(two) and _elementwise(facts, two, one)
             and not _elementwise(facts, one, two)
         )  # fmt: skip
+
+
+def _read_again(facts: Facts) -> set[str | None]:
+    """Arrays that are read; of rows that are reduced, those that are read behind what is stored in
+    them: before it, a row is only updated."""
+    if not facts.reductions:
+        return {a.array for a in facts.loads}
+    first = {s.array: s.node.index for s in reversed(facts.stores)}
+    return {a.array for a in facts.loads if a.node.index > first.get(a.array, -1)} & {*first}
 
 
 def _lanes(store: Access) -> set[Atom]:

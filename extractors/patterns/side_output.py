@@ -18,7 +18,7 @@ from extractors.patterns.cases_rows import (
     RUNNING_NORM,
 )
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
-from extractors.patterns.cases_scales import LARGEST_POINTER, PACKED_SCALE
+from extractors.patterns.cases_scales import LARGEST_POINTER, NEAREST_THREADS, PACKED_SCALE
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.operand_under_flag import flagged, one_side
 from extractors.patterns.parameter_gradient import COLUMNS, summed_over_rows
@@ -130,6 +130,7 @@ class SideOutput(Pattern):
         Case(_KEPT, "on request"),
         Case(_TOTALS, "total of the scanned tile"),
         Case(QUANTISE, "scale of the quantised output"),
+        Case(NEAREST_THREADS, "scale of the quantised output"),
         Case(REPLAYED_THREADS, "on request"),
         Case(LARGEST_POINTER, _PLACES),
     )
@@ -232,6 +233,8 @@ class SideOutput(Pattern):
             yield self.decide(facts, "scale of the quantised output", side)
         elif side:
             yield self.decide(facts, "statistics saved for backward", side)
+        elif scales := kept_scales(facts, divided_by_largest(facts)):
+            yield self.decide(facts, "scale of the quantised output", scales)
         elif beside := self._beside(facts):
             yield self.decide(facts, "log-sum-exp", beside)
         elif asked:

@@ -10,7 +10,8 @@ from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.locks import spins
+from kb.analysis.graph import Node
+from kb.analysis.locks import polled, spins
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -21,10 +22,13 @@ _SCOPES = {
     "cluster": "cluster barrier",
 }
 _ORDERING = (
-    OpKind.OPAQUE, OpKind.FENCE, OpKind.BARRIER_VOTE, OpKind.BARRIER_ARRIVE, OpKind.GRID_WAIT,
-    OpKind.ASYNC_COPY, OpKind.ASYNC_WAIT, OpKind.BULK_COPY, OpKind.ATOMIC_CAS, OpKind.ATOMIC_XCHG,
+    OpKind.OPAQUE, OpKind.FENCE, OpKind.BARRIER_VOTE, OpKind.BARRIER_ARRIVE, OpKind.ASYNC_COPY,
+    OpKind.ASYNC_WAIT, OpKind.BULK_COPY, OpKind.ATOMIC_CAS, OpKind.ATOMIC_XCHG,
 )  # fmt: skip
-"""What may order threads, besides barriers."""
+"""What may order threads, besides barriers. A grid that waits for the one before waits for no
+thread of its own."""
+_COMPUTED = ("std::", "cuda::std::", "glm::", "__nv_", "address of a variable")
+"""What is known of what was not understood: it computes, and waits for nobody."""
 _WAITED = vary(
     PRODUCT_POINTER, ("        acc += tl.dot", "        tl.debug_barrier()\n        acc += tl.dot")
 )
@@ -44,9 +48,19 @@ _LOCKED_THREADS = """__global__ void total(const float* x, float* out, int* lock
 """
 
 
+_POLLED = """__global__ void put(const float* x, volatile float* there, float* out) {
+    there[threadIdx.x] = x[threadIdx.x];
+    float seen = there[blockDim.x + threadIdx.x];
+    while (seen == 0.f) seen = there[blockDim.x + threadIdx.x];
+    out[threadIdx.x] = seen;
+}
+"""
+
+
 class ThreadBarriers(Pattern):
     """Barriers by their scope; barriers in memory that copies complete; locks in memory that blocks
-    try for until they get them; or threads that wait for none."""
+    try for until they get them; words that are read until another one has written them; or threads
+    that wait for none."""
 
     name = "barriers-between-threads"
     axis = "synchronization"
@@ -60,6 +74,19 @@ class ThreadBarriers(Pattern):
         Case(NORM_BACKWARD_LOCKED, "spin lock"),
         Case(_LOCKED_THREADS, "spin lock"),
         Case(ADD_THREADS, "none"),
+        Case(ADD_THREADS.replace("{\n", "{\n    cudaGridDependencySynchronize();\n", 1), "none"),
+        Case(_POLLED, "words of memory polled"),
+        Case(
+            vary(
+                _POLLED,
+                ("    while (seen == 0.f) seen = ", "    while (true) {\n    seen = "),
+                (
+                    "+ threadIdx.x];\n    out",
+                    "+ threadIdx.x];\n    if (seen) break;\n    }\n    out",
+                ),
+            ),
+            "words of memory polled",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -87,6 +114,16 @@ class ThreadBarriers(Pattern):
             why="nobody waits, the number is only put there",
         ),
         NearMiss(PRODUCT, why="the language has no barriers"),
+        NearMiss(
+            vary(_POLLED, ("    while (seen", "    if (seen")),
+            why="read again once",
+            value="words of memory polled",
+        ),
+        NearMiss(
+            vary(_POLLED, ("seen = there[blockDim.x", "seen = there[(int)seen * blockDim.x")),
+            why="every round reads another place",
+            value="words of memory polled",
+        ),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -102,7 +139,15 @@ class ThreadBarriers(Pattern):
         locks = spins(facts)
         if locks:
             found["spin lock"] = [*locks, *facts.graph.of(OpKind.ATOMIC_XCHG)]
-        if facts.of_threads and not found and not facts.threads.of(*_ORDERING):
+        seen = polled(facts)
+        if seen:
+            found["words of memory polled"] = [*seen]
+        if facts.of_threads and not found and not any(map(_may_wait, facts.threads.of(*_ORDERING))):
             found["none"] = [facts.kernel.entry.span.lines]
         for value, nodes in found.items():
             yield self.decide(facts, value, nodes)
+
+
+def _may_wait(node: Node) -> bool:
+    what = str(node.op.attribute("what") or "")
+    return node.op.kind != OpKind.OPAQUE or not what.startswith(_COMPUTED)

@@ -22,10 +22,12 @@ from kb.analysis.differences import DIFFERENCES, difference
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import alike
+from kb.analysis.normalisations import normalisations
 from kb.analysis.row_sums import row_sums, totals
 from kb.evidence import Decision
 from kb.ops import OpKind
 
+_SQUARES = "sum of squares, not centred"
 _ONE_PASS = vary(
     LAYER_NORM_POINTER,
     (
@@ -36,7 +38,8 @@ _ONE_PASS = vary(
 
 
 class VarianceFormulation(Pattern):
-    """The mean of squared differences, or the mean of squares less the squared mean."""
+    """The mean of squared differences, the mean of squares less the squared mean, or squares that
+    no mean is taken from."""
 
     name = "variance-formulation"
     axis = "variance_algorithm"
@@ -48,13 +51,14 @@ class VarianceFormulation(Pattern):
         Case(LAYER_NORM_THREADS, "two-pass centred"),
         Case(NORM_ALONE_THREADS, "two-pass centred"),
         Case(PAIRS_THREADS, "one-pass E[x^2]-E[x]^2"),
+        Case(ROW_NORM, _SQUARES),
+        Case(ROW_NORM_POINTER, _SQUARES),
+        Case(ROW_NORM_THREADS, _SQUARES),
     )
     near_misses = (
         NearMiss(LENGTHS_THREADS, why="no mean is taken away"),
-        NearMiss(ROW_NORM, why="no mean is taken away"),
+        NearMiss(LAYER_NORM_THREADS, why="a mean is taken away", value=_SQUARES),
         NearMiss(SOFTMAX, why="no squares"),
-        NearMiss(ROW_NORM_POINTER, why="no mean is taken away"),
-        NearMiss(ROW_NORM_THREADS, why="no mean is taken away"),
         NearMiss(PAIRS_THREADS.replace("a.x + b.x", "a.x * b.y"), why="no sums of the lanes"),
         NearMiss(PAIRS_THREADS.replace("fmaf(-mean, mean,", "fmaf(mean, mean,"), why="a sum"),
     )
@@ -83,6 +87,18 @@ class VarianceFormulation(Pattern):
                 where: list[Where] = [square, total, less[0]]
                 yield self.decide(facts, "one-pass E[x^2]-E[x]^2", where)
                 return
+
+        yield from self._not_centred(facts)
+
+    def _not_centred(self, facts: Facts) -> Iterable[Decision]:
+        """The squares that rows are normalised by without a mean."""
+        norms = [norm for norm in normalisations(facts) if norm.sums]
+        if any(norm.centres for norm in norms):
+            return
+        sums = list(dict.fromkeys(total for norm in norms for total in norm.sums))
+        squares = [(square, n) for n in sums if (square := self._square(facts, n)) is not None]
+        if squares:
+            yield self.decide(facts, _SQUARES, [node for pair in squares for node in pair])
 
     def _square(self, facts: Facts, total: Node) -> Node | None:
         """The product of a value with itself that the sum is taken of, perhaps summed lane by lane

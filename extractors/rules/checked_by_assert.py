@@ -43,8 +43,8 @@ class CheckedByAssert(Rule):
             vary(
                 _ASSERTED,
                 ("  assert(n % 1024 == 0);\n", ""),
-                ("(float4*)out);\n}\n", "(float4*)out);\n}\n\nvoid check(const float* x, float* out,"
-                 " int n) {\n  assert(n % 1024 == 0);\n  run(x, out, n, 0);\n}\n"),
+                ("(float4*)out);\n}\n", "(float4*)out);\n}\n\nvoid check(const float* x, float* out"
+                 ", int n) {\n  assert(n % 1024 == 0);\n  run(x, out, n, 0);\n}\n"),
             ),
             "`assert`",
         ),

@@ -1,13 +1,15 @@
 """Sums that blocks add up one after the other: under a lock, or by a swap that is tried again until
-nobody came between."""
+nobody came between; and words of memory that are read again until another one has written them."""
 
 from __future__ import annotations
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.ops import OpKind
+from kb.ops import WRITES, OpKind
 
+_ORDERED = ("volatile", "acquire", "relaxed")
+"""Loads that see what others have written since. Source: PTX ISA, ld."""
 _LOOPS = frozenset({OpKind.WHILE, OpKind.FOR})
 
 
@@ -52,6 +54,43 @@ def spins(facts: Facts) -> list[Node]:
     swaps = [s for s in facts.graph.of(OpKind.ATOMIC_CAS) if not _made_of_expected(facts, s)]
     loops = [node for node in facts.graph.nodes if node.op.kind in _LOOPS]
     return [swap for swap in swaps if any(swap.inside(loop) for loop in loops)]
+
+
+def polled(facts: Facts) -> list[Node]:
+    """Loads in a loop that reads the same place again and writes nothing: they see what others
+    write, or the loop goes on for nothing else; each with the loop."""
+    found: list[Node] = []
+    for load in facts.threads.of(OpKind.LOAD):
+        opcode = str(load.op.attribute("opcode") or "")
+        rounds = [n for n in load.around() if n.op.kind in _LOOPS and _stays(facts, load, n)]
+        loop = next((n for n in rounds if _ordered(opcode) or _waits_for(facts, load, n)), None)
+        found += [loop, load] if loop is not None else []
+    return found
+
+
+def _ordered(opcode: str) -> bool:
+    return any(word in opcode for word in _ORDERED)
+
+
+def _stays(facts: Facts, load: Node, loop: Node) -> bool:
+    """Whether every round of a loop that writes nothing loads from the same place."""
+    handed = [one.name for region in loop.op.regions for one in region.arguments]
+    places = [value for role, value in load.op.operands if role in ("pointer", "index")]
+    moved = any(facts.threads.rests_on_argument(p, one) for p in places for one in handed)
+    return not moved and not any(n.op.kind in WRITES for n in facts.threads.within(loop))
+
+
+def _waits_for(facts: Facts, load: Node, loop: Node) -> bool:
+    """Whether a loop changes nothing but what it loads, and ends by it."""
+    if loop.op.kind != OpKind.WHILE:
+        return False
+    ends = [region.terminator for region in loop.op.regions]
+    handed = [value for end in ends[1:] if end is not None for value in end.inputs]
+    asked = [*ends[0].inputs] if ends and ends[0] is not None else []
+    left = (n.parent for n in facts.threads.within(loop) if n.op.kind == OpKind.BREAK)
+    asked += [n.op.inputs[0] for n in left if n is not None and n.op.kind == OpKind.IF]
+    made = [facts.threads.rests_on(value, load) for value in handed]
+    return all(made) and any(facts.threads.rests_on(value, load) for value in asked)
 
 
 def locked_sums(facts: Facts) -> list[Access]:

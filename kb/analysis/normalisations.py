@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from kb.analysis.accesses import Access
 from kb.analysis.differences import DIFFERENCES, difference
-from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.facts import HELD, Facts
+from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import is_wide
 from kb.analysis.row_sums import row_sums
 from kb.ops import READS, OpKind
+
+_MOVES = COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,3 +110,56 @@ def _arrays(facts: Facts, value: str) -> set[str | None]:
 def _met(facts: Facts, value: str) -> list[Access]:
     met = facts.graph.upstream(value, lambda n: n.op.kind in READS)
     return [a for n in met if (a := facts.access(n)) is not None and not a.is_store]
+
+
+def start_of(facts: Facts, access: Access) -> str | None:
+    """The array of an access; where none is known, the value that its pointer is counted from."""
+    if access.array is not None:
+        return access.array
+    value, made = access.base, facts.graph.producer(access.base)
+    while made is not None and made.op.kind in _MOVES:
+        value, made = made.op.inputs[0], facts.graph.producer(made.op.inputs[0])
+    return value
+
+
+def starts(facts: Facts, norm: Normalisation) -> frozenset[str | None]:
+    """What the rows of a normalisation are loaded from."""
+    if None not in norm.row:
+        return norm.row
+    summed = [value for total in norm.sums for value in total.op.inputs[:1]]
+    loads = {access for value in summed for access in facts.feeding(value)}
+    return norm.row - {None} | {start_of(facts, access) for access in loads}
+
+
+def turned(facts: Facts, product: Node, root: Node, row: frozenset[str | None]) -> bool:
+    """Whether a normalised element times a loaded number is added to, or taken from, another one
+    times a loaded number: the row is rotated, no weight stands there."""
+    if not facts.graph.rests_on(product.result, root):
+        return False
+    pending = [product.result]
+    for value in pending:
+        for user in facts.graph.users(value):
+            if user.op.kind in HELD or user.op.kind == OpKind.NEG:
+                pending += [one for one in facts.graph.onward(user, value) if one not in pending]
+            elif user.op.kind in (OpKind.ADD, OpKind.SUB, OpKind.FMA):
+                others = [v for v in user.op.inputs[:3] if v != value]
+                near = (v for v in others if facts.graph.rests_on(v, root))
+                loads = (access for v in near for access in facts.feeding(v))
+                if any(start_of(facts, access) not in row for access in loads):
+                    return True
+    return False
+
+
+def of_own_row(facts: Facts, total: Node, stores: list[Access], root: Node) -> bool:
+    """Whether what is added to a normalised row is loaded from where the row is stored in its own
+    array: a residual, no bias."""
+    added = [v for v in total.op.inputs[:2] if not facts.graph.rests_on(v, root)]
+    loads = [access for v in added for access in facts.feeding(v)]
+    places = [one.index for one in stores]
+    return bool(loads) and all(one.index and one.index in places for one in loads)
+
+
+def scaled_by(facts: Facts, product: Node, root: Node) -> bool:
+    """Whether something is multiplied with the inverse root itself."""
+    sides = [facts.graph.core(v) for v in product.op.inputs[:2]]
+    return root.result in sides and len(set(sides)) > 1

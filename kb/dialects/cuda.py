@@ -86,6 +86,7 @@ _CONVERSIONS: dict[str, str] = {
     "__double2half": "f16", "__ll2float_rn": "f32", "__half2bfloat16": "bf16",
     "__nv_cvt_float_to_fp8": "f8e4m3", "__nv_cvt_float2_to_fp8x2": "f8e4m3",
     "__half2half2": "f16", "__bfloat162bfloat162": "bf16", "__nv_cvt_float_to_e8m0": "f8e8m0",
+    "__nv_cvt_float_to_fp4": "f4e2m1", "__nv_cvt_float2_to_fp4x2": "f4e2m1",
 }  # fmt: skip
 HALVES: dict[str, int] = {
     "__low2half": 0, "__high2half": 1, "__low2bfloat16": 0, "__high2bfloat16": 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from extractors.cuda.read import read_cuda
 from kb.ir import Op
 from kb.ops import OpKind
 from tests.extractors.cuda.samples import ops, sound, understood
@@ -125,3 +126,30 @@ def test_a_function_of_a_namespace(call: str, kind: OpKind) -> None:
 def _of(op: Op) -> bool:
     """An operation on floats, no address."""
     return "f32" in str(op.results[0].type) and "pointer" not in str(op.results[0].type)
+
+
+_FIRST = """#pragma once
+namespace dev::shared {
+__device__ float most(float* place, float v) { atomicMax((int*)place, int(v)); return v; }
+}
+"""
+_SECOND = """#pragma once
+namespace dev::plain {
+__device__ float most(float a, float b) { return fmaxf(a, b); }
+}
+"""
+_TWO_HEADERS = """#include "first.h"
+#include "second.h"
+namespace user {
+using namespace dev;
+__global__ void k(const float* x, float* y) { y[0] = plain::most(x[0], x[1]); }
+}
+"""
+
+
+def test_a_function_of_a_namespace_that_a_later_header_has() -> None:
+    headers = {"first.h": ("first.h", _FIRST), "second.h": ("second.h", _SECOND)}
+    found = read_cuda(_TWO_HEADERS, "k.cu", lambda _, name: headers.get(name))
+    (kernel,) = found.kernels
+    assert ops(kernel, OpKind.MAXIMUM)
+    assert not ops(kernel, OpKind.ATOMIC_MAX)

@@ -315,3 +315,19 @@ def test_fields_are_set_by_their_names() -> None:
 
 def test_a_name_that_is_no_field_stays_unread() -> None:
     assert ops(sound(_DESIGNATED.replace(".count = 3", ".other = 3")), OpKind.OPAQUE)
+
+
+def test_names_of_the_fields_of_a_struct_and_of_the_elements_of_a_vector() -> None:
+    text = """struct Rows { const float2* from; float* to; int n; };
+__global__ void k(const Rows rows) {
+    const auto& [x, y, count] = rows;
+    if (threadIdx.x >= count) return;
+    const auto [re, im] = x[threadIdx.x];
+    y[threadIdx.x] = re * im;
+}
+"""
+    kernel = understood(text)
+    read = [op.attribute("name") for op in ops(kernel, OpKind.ATTRIBUTE)]
+    assert set(read) == {"from", "to", "n"}
+    product = next(op for op in ops(kernel, OpKind.MUL) if "f32" in str(op.results[0].type))
+    assert str(product.results[0].type) == "scalar<f32>"
