@@ -105,8 +105,8 @@ _SAME = TURNS | VIEWS | CASTS | {OpKind.VECTOR, OpKind.BITCAST}
 
 
 class IntermediateStored(Pattern):
-    """A value is stored, and what is computed from it is stored in another array,
-    element by element or by a scan; all arrays as wide lead to one, or to all those that are the last."""
+    """A value is stored, and what is computed from it is stored in another array, element by
+    element or by a scan; all arrays as wide lead to one, or to all those that are the last."""
 
     name = "intermediate-stored-beside-the-output"
     axis = "side_output"

@@ -12,6 +12,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.scalings import scaled_last, scaling
+from kb.analysis.symbolic import AtomKind
 from kb.dtypes import may_be_float
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
@@ -70,8 +71,8 @@ _LARGEST = frozenset({OpKind.REDUCE_MAX, OpKind.MAXIMUM})
 
 
 class ScaledResults(Pattern):
-    """What is computed of loaded elements is multiplied by a number that is handed over, or divided
-    by it, with nothing but further factors before it is stored."""
+    """What is computed of loaded elements is multiplied or divided by a number that is handed over,
+    or that every block loads, with nothing but further factors before it is stored."""
 
     name = "scale-multiplied-into-the-result"
     axis = "scale_placement"
@@ -83,6 +84,11 @@ class ScaledResults(Pattern):
         Case(_GRADIENT_TILE, _VALUE),
         Case(_SCAN, _VALUE),
         Case(_THREADS, _VALUE),
+        Case(vary(_SCAN, ("* rate", "* tl.load(rate)")), _VALUE),
+        Case(vary(_SCAN, ("* rate", "* (1.0 / tl.load(rate))")), _VALUE),
+        Case(
+            _GRADIENT_TILE.replace("* rate", "* ct.load(y, index=(0, 0), shape=()).item()"), _VALUE
+        ),
     )
     near_misses = (
         NearMiss(
@@ -99,6 +105,10 @@ class ScaledResults(Pattern):
         NearMiss(
             vary(_SCAN, ("tl.cumsum(v, axis=0) * rate", "v + tl.cumsum(v, axis=0) * rate")),
             why="one of two terms",
+        ),
+        NearMiss(
+            vary(_SCAN, ("* rate", "* tl.load(rate + tl.program_id(0))")),
+            why="every block has a factor of its own",
         ),
         NearMiss(_THREADS.replace(" * rate", " + rate"), why="a shift, no scale"),
         NearMiss(ADD_POINTER, why="nothing is scaled"),
@@ -123,11 +133,12 @@ class ScaledResults(Pattern):
 def _scaled(facts: Facts, node: Node) -> bool:
     """A product or quotient of what was computed of loaded elements and a number that is handed
     over and is no extent."""
-    rate = scaling(facts, node)
-    if rate is None or (node.op.kind == OpKind.DIV and rate != node.op.inputs[1]):
+    sides = node.op.inputs[1::-1] if node.op.kind == OpKind.MUL else node.op.inputs[1:2]
+    rate = scaling(facts, node) or next((v for v in sides if _alone(facts, v)), None)
+    if rate not in sides:
         return False
     names = _given(facts, rate)
-    if not names or any(_extent(facts, name) for name in names):
+    if any(_extent(facts, name) for name in names) or not (names or _alone(facts, rate)):
         return False
     other = next(v for v in node.op.inputs[:2] if v != rate)
     if facts.graph.roots(other, *CONTRACTIONS):
@@ -135,6 +146,24 @@ def _scaled(facts: Facts, node: Node) -> bool:
     if facts.graph.kind_of(facts.graph.core(other)) in _LARGEST:
         return False
     return bool(facts.feeding(other) or facts.graph.roots(other, *REDUCTIONS))
+
+
+def _alone(facts: Facts, rate: str) -> bool:
+    """A number that every block loads from the same place, or its reciprocal, or, on one side of a
+    branch, a number that is written down."""
+    if facts.types.shape(rate):
+        return False
+    ends = facts.graph.ends(rate, VIEWS | CASTS)
+    made = [n.op.inputs[1] if _reciprocal(facts, n) else n.result for n in ends]
+    loads = [a for v in made for a in facts.held_loads(v)]
+    written = sum(facts.number(n.result) is not None for n in ends)
+    if not loads or len(loads) + written < len(ends):
+        return False
+    return not any(a.has(AtomKind.BLOCK) or a.has(AtomKind.LANE) for x in loads for a in x.index)
+
+
+def _reciprocal(facts: Facts, node: Node) -> bool:
+    return node.op.kind == OpKind.DIV and facts.number(node.op.inputs[0]) == 1
 
 
 def _given(facts: Facts, rate: str) -> set[str]:
