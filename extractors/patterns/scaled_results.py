@@ -9,9 +9,10 @@ from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, v
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.scale_placement import ScalePlacement
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
-from kb.analysis.scalings import scaled_last, scaling
+from kb.analysis.scalings import scaling
 from kb.analysis.symbolic import AtomKind
 from kb.dtypes import may_be_float
 from kb.evidence import Decision
@@ -125,8 +126,8 @@ class ScaledResults(Pattern):
             for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in _WAY):
                 if node.op.kind in (OpKind.MUL, OpKind.DIV) and _scaled(facts, node):
                     found[node] = None
-        told = set(scaled_last(facts)) if found else set()
-        if left := [node for node in found if node not in told]:
+        told = {at for d in ScalePlacement().find(facts) for at in d.lines} if found else set()
+        if left := [node for node in found if node.lines not in told]:
             yield self.decide(facts, _VALUE, left)
 
 
