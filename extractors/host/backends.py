@@ -16,7 +16,7 @@ from kb.evidence import AxisKind, Decision, Lines
 
 _PLATFORM = frozenset({
     "is_rocm", "is_cuda", "is_cuda_alike", "is_xpu", "is_hip", "is_npu", "has_device_capability",
-    "is_device_capability", "is_device_capability_family",
+    "is_device_capability", "is_device_capability_family", "is_arch_support_pdl", "is_amd",
 })  # fmt: skip
 """What the platform objects and functions of vLLM and SGLang are asked."""
 _ANSWERS = QUESTIONS | _PLATFORM
@@ -50,6 +50,7 @@ def by_backend(material: Material) -> Iterator[Decision]:
     lines |= {line for t in tests if material.origins for line in material.origins.returned(t)}
     lines |= {lines_of(made) for test in tests for made in _given(material, test)}
     lines |= {lines_of(call) for test in tests for call in asked_inside(material, test)}
+    lines |= {line for launch in material.sites() for line in _handed(material, launch)}
     if lines:
         yield Decision(
             axis="arch_dispatch",
@@ -58,6 +59,46 @@ def by_backend(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
         )
+
+
+def _handed(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
+    """Arguments of a launch that are what the platform answers, with where it is asked and the
+    branches of the kernel on them."""
+    origins = material.origins
+    call = origins.call_at(launch.lines) if origins is not None else None
+    if origins is None or call is None:
+        return
+    for position, (name, _) in enumerate(material.signature.params):
+        given = origins.argument(call, name, position, material.row(launch))
+        made = list(_answering(material, given)) if given is not None else []
+        if given is not None and made:
+            yield from (lines_of(one) for one in (given, *made))
+            yield from _on(material, name)
+
+
+def _on(material: Material, name: str) -> Iterator[Lines]:
+    """Tests of the kernel that look at one parameter alone."""
+    for node in each(material.tree, ast.FunctionDef):
+        if node.name == material.signature.name:
+            tests = [one.test for one in walk(node) if isinstance(one, ast.If | ast.IfExp)]
+            yield from (lines_of(t) for t in tests if isinstance(t, ast.Name) and t.id == name)
+
+
+def _answering(material: Material, given: ast.expr) -> Iterator[ast.AST]:
+    """Where the platform is asked for a value: there, where its name is bound, or in a function of
+    the module that gives the answer back."""
+    if isinstance(given, ast.Name) and material.origins is not None:
+        bound = material.origins.statements(given, callers=False)[:1]
+        made = getattr(bound[0], "value", None) if bound else None
+        if isinstance(made, ast.Call):
+            yield from _answering(material, made)
+    elif isinstance(given, ast.Call) and _called(given) in _PLATFORM:
+        yield given
+    elif isinstance(given, ast.Call) and isinstance(given.func, ast.Name) and not given.args:
+        for node in functions_of(material.tree):
+            ends = [n for n in each(node, ast.Return) if node.name == given.func.id]
+            asked = [c for n in ends for c in each(n, ast.Call) if _called(c) in _PLATFORM]
+            yield from (given, *asked) if asked else ()
 
 
 def _making(material: Material, launch: LaunchRecord) -> Iterator[Lines]:

@@ -22,6 +22,10 @@ _BACK = "    @staticmethod\n    def backward(ctx, g):\n        return host(g)\n"
 _BOTH = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return host(x)\n")
 _OWN = (_BACK, _BACK + "\n    @staticmethod\n    def forward(ctx, x):\n        return x.exp()\n")
 _AGAIN = (_BOTH[0], _BOTH[1].replace("host(g)", "g * host(ctx.saved_tensors[0])"))
+_UNDO = "def undo(g, x):\n    return g * host(x)\n\nclass"
+_UNDONE = _AGAIN[1].replace("g * host(ctx.saved_tensors[0])", "undo(g, ctx.saved_tensors[0])")
+_HELPED = ((_BACK, _UNDONE), ("class", _UNDO))
+_HELPED_BACK = ((_BACK, _UNDONE), ("class", _UNDO.replace("g * host(x)", "host(g) * x")))
 _ON = "torch.cuda.current_stream(), (4,)"
 _LATER = """
 import torch
@@ -106,6 +110,8 @@ _FAST = ("def host(x)", "def host(x, fast)")
 CASES = (
     HostCase(PASSES, vary(GRADIENT, _BOTH), _SHARED),
     HostCase(PASSES, vary(GRADIENT_TILE, _BOTH), _SHARED),
+    HostCase(PASSES, vary(GRADIENT, *_HELPED_BACK), _SHARED),
+    HostCase(PASSES, vary(GRADIENT_TILE, *_HELPED_BACK), _SHARED),
     HostCase(PASSES, vary(GRADIENT, _OWN), _APART),
     HostCase(PASSES, vary(GRADIENT_TILE, _OWN), _APART),
     HostCase(PASSES, _LATER, LATER),
@@ -150,6 +156,8 @@ MISSES = (
     HostMiss(PASSES, vary(GRADIENT, _OWN), "the forward takes none", _SHARED),
     HostMiss(PASSES, vary(GRADIENT, _AGAIN), "what the forward computed is computed again"),
     HostMiss(PASSES, vary(GRADIENT_TILE, _AGAIN), "what the forward computed is computed again"),
+    HostMiss(PASSES, vary(GRADIENT, *_HELPED), "computed again by a function that takes both"),
+    HostMiss(PASSES, vary(GRADIENT_TILE, *_HELPED), "computed again by a function"),
     HostMiss(PASSES, vary(_LATER, ("back[(4,)](", "ahead[(4,)](")), "the same kernel", LATER),
     HostMiss(
         PASSES,

@@ -63,8 +63,17 @@ _FLAG = "x, w, out, 1024, True if x.shape[0] else x.shape[1] > 8, 1024"
 _MARKED = "kernel-marked-by-a-decorator"
 _MARK = "def early(one):\n    one.note = 'may change'\n    return one\n\n@early\n"
 _WRAP = "def early(one):\n    return Wrapped(one)\n\n@early\n"
+_ANSWER = "x, w, out, 1024, platform.is_rocm(), 1024"
+_SAID = (
+    "def asked():\n    return platform.is_cuda() and platform.has_device_capability(90)\n\n" + HEAD
+)
+_BOUND = _SAID + "    flag = asked()\n"
+_LIES = "x, w, out, 1024, x.is_contiguous(), 1024"
 
 CASES = (
+    HostCase(_TARGETS, tile(HEAD, _ANSWER), "if capability"),
+    HostCase(_TARGETS, pointer(HEAD, _ANSWER), "if capability"),
+    HostCase(_TARGETS, pointer(_BOUND, "x, w, out, 1024, flag, 1024"), "if capability"),
     HostCase(_MARKED, vary(ROWS_TILE, ("@ct.kernel\n", _MARK + "@ct.kernel\n"))),
     HostCase(_MARKED, vary(ROWS_POINTER, ("@triton.jit\n", _MARK + "@triton.jit\n"))),
     HostCase(_TARGETS, tile(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
@@ -121,6 +130,8 @@ MISSES = (
         vary(ROWS_POINTER, ("@triton.jit\n", _WRAP + "@triton.jit\n")),
         "the kernel is handed to something else",
     ),
+    HostMiss(_TARGETS, tile(HEAD, _LIES), "what the array is asked"),
+    HostMiss(_TARGETS, pointer(_BOUND, _LIES), "the answer is not handed over"),
     HostMiss(
         _TARGETS,
         pointer(_UNITS, "x, w, out, 1024, True, 1024"),

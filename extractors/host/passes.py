@@ -44,7 +44,7 @@ def _passes(material: Material) -> list[Decision]:
     for forward, backward in differentiable(material.tree) if material.launches else ():
         ahead, back = ways(material, forward), ways(material, backward)
         if back and ahead:
-            again = not any(_flows_back(backward, c) for c in _calls_at(backward, back))
+            again = not any(_flows_back(material, backward, c) for c in _calls_at(backward, back))
             shared |= set() if again else ahead | back
             told |= dict.fromkeys(() if again else _told_apart(material, ahead, back))
         elif back:
@@ -146,15 +146,51 @@ def _calls_at(method: ast.FunctionDef, lines: set[Lines]) -> list[ast.Call]:
     return [n for n in each(method, ast.Call) if lines_of(n) in lines]
 
 
-def _flows_back(method: ast.FunctionDef, call: ast.Call) -> bool:
-    """True for a call that is handed what flows back, or what is made of it; not for one that only
-    takes what was saved, as where the forward pass is computed again."""
-    flows = {one.arg for one in method.args.args[1:]}
-    flows |= {method.args.vararg.arg} if method.args.vararg is not None else set()
+def _flows_back(
+    material: Material,
+    method: ast.FunctionDef,
+    call: ast.Call,
+    given: frozenset[str] = frozenset(),
+    steps: int = MAX_CALLERS,
+) -> bool:
+    """True for a call that hands what flows back, or what is made of it, to the kernel, directly or
+    through functions of the module; not where the kernel only takes what was saved, as where the
+    forward pass is computed again."""
+    flows = {*given} or {one.arg for one in (*method.args.args[1:], method.args.vararg) if one}
     for made in each(method, ast.Assign):
         if made.lineno < call.lineno and flows & _names(made.value):
             flows |= {name for target in made.targets for name in _names(target)}
-    return bool(flows & _names(call))
+    if not flows & _names(call):
+        return False
+    entered = [n for n in functions_of(material.tree) if n.name == _named(call)]
+    if len(entered) != 1 or not steps:
+        return True
+    inner = _handed_in(entered[0], call, flows)
+    further = [c for c in each(entered[0], ast.Call) if inner and _leads(material, c)]
+    return not further or any(
+        _flows_back(material, entered[0], c, inner, steps - 1) for c in further
+    )
+
+
+def _handed_in(function: ast.FunctionDef, call: ast.Call, flows: set[str]) -> frozenset[str]:
+    """Parameters of a function that a call hands some of the names to; none where it is not
+    written which."""
+    keys = [(key.arg, key.value) for key in call.keywords]
+    if any(name is None for name, _ in keys) or any(isinstance(a, ast.Starred) for a in call.args):
+        return frozenset()
+    places = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    given = [*zip(places, call.args, strict=False), *keys]
+    return frozenset(name for name, value in given if name and flows & _names(value))
+
+
+def _leads(material: Material, call: ast.Call) -> bool:
+    """Whether a call launches the kernel, or is of a function that does."""
+    if isinstance(call.func, ast.Subscript) and material.signature.name in _names(call.func.value):
+        return True
+    if _takes(call, material.signature.name):
+        return True
+    routes = routes_of(material.tree, material.kernels)
+    return material.signature.name in routes.leads(_named(call))
 
 
 def _names(node: ast.AST) -> set[str]:

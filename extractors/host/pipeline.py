@@ -88,9 +88,26 @@ def _taken(material: Material, launch: LaunchRecord, name: ast.Name) -> Iterator
     """Calls below a launch, in the function around it, that take an array of it; and those that
     take it where that function gives it back."""
     for function in leading(material, launch)[-1:]:
-        yield from _takers(function, name.id, launch.lines[1])
+        for call in _takers(function, name.id, launch.lines[1]):
+            if not _either(function, launch.lines, lines_of(call)):
+                yield call
         for caller, target, line in bound_results(material.tree, function, name.id):
             yield from _takers(caller, target, line)
+
+
+def _either(function: ast.FunctionDef, one: Lines, other: Lines) -> bool:
+    """Whether two places stand on the two sides of a branch, so that one excludes the other."""
+    for node in each(function, ast.If):
+        sides = [_side(part, one, other) for part in (node.body, node.orelse)]
+        if {*sides} == {(True, False), (False, True)}:
+            return True
+    return False
+
+
+def _side(part: list[ast.stmt], one: Lines, other: Lines) -> tuple[bool, bool]:
+    """Whether each of two places is among some statements."""
+    first, last = (part[0].lineno, lines_of(part[-1])[1]) if part else (1, 0)
+    return first <= one[0] <= last, first <= other[0] <= last
 
 
 def _takers(function: ast.FunctionDef, name: str, after: int) -> Iterator[ast.Call]:

@@ -89,13 +89,24 @@ def moments(x, one, two, n, T: tl.constexpr):
     tl.store(two + at, u * 0.5)
 """
 )
-_MIXES = REDUCTIONS | CONTRACTIONS | LOOPS | {OpKind.CUMSUM, OpKind.SCAN, OpKind.SORT}
+_RUNNING = (
+    POINTER
+    + """
+@triton.jit
+def running(x, a, kept, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.exp(tl.load(x + at, mask=at < n, other=0.0))
+    tl.store(kept + at, v, mask=at < n)
+    tl.store(out + at, tl.cumsum(v * tl.load(a + at), axis=0), mask=at < n)
+"""
+)
+_MIXES = REDUCTIONS | CONTRACTIONS | LOOPS | {OpKind.SORT}
 _SAME = TURNS | VIEWS | CASTS | {OpKind.VECTOR, OpKind.BITCAST}
 
 
 class IntermediateStored(Pattern):
-    """A value is stored, and what is computed from it is stored in another array,
-    element by element; all arrays as wide lead to one, or to all those that are the last."""
+    """A value is stored, and what is computed from it is stored in another array, element by
+    element or by a scan; all arrays as wide lead to one, or to all those that are the last."""
 
     name = "intermediate-stored-beside-the-output"
     axis = "side_output"
@@ -108,6 +119,7 @@ class IntermediateStored(Pattern):
         Case(_TWICE, "sum with the residual"),
         Case(_GATED, "intermediate result"),
         Case(_LOSS, "log-sum-exp"),
+        Case(_RUNNING, "intermediate result"),
     )
     near_misses = (
         NearMiss(LAYER_NORM_POINTER, why="the statistics are narrower than the row"),
@@ -117,6 +129,10 @@ class IntermediateStored(Pattern):
         NearMiss(
             vary(_TWICE, ("(c * r * h).to(tl.float16)", "tl.cos(g)")),
             why="one output is not made of it",
+        ),
+        NearMiss(
+            vary(_RUNNING, ("tl.cumsum(v * tl.load(a + at), axis=0)", "tl.sum(v) + 0.0 * at")),
+            why="a sum over all of the elements",
         ),
         NearMiss(PRODUCT, why="one array is stored"),
         NearMiss(

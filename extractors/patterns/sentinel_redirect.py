@@ -49,9 +49,12 @@ _BY_FLAG = vary(
 )
 
 
+_CLIPPED = "scatter checked against the bounds"
+
+
 class SentinelRedirect(Pattern):
     """The index of a store is a select between a position and a constant outside the array, or was
-    loaded and is checked against its bounds; or the store has a mask."""
+    loaded and is checked against its bounds; or the store has a mask; or the check alone clips."""
 
     name = "sentinel-index-redirect-for-masked-scatter"
     axis = "masked_store"
@@ -67,11 +70,22 @@ class SentinelRedirect(Pattern):
             ),
             "store mask operand",
         ),
+        Case(ROW_NORM, _CLIPPED),
+        Case(vary(_SORTED, ("ct.scatter(out, to, v)", "ct.scatter(out, at, v)")), _CLIPPED),
         Case(ADD_THREADS, "store mask operand"),
     )
     near_misses = (
         NearMiss(vary(ADD_POINTER, ("inside)\n", "True)\n")), why="every lane is stored"),
-        NearMiss(ROW_NORM, why="lanes are written where they are, or clipped"),
+        NearMiss(
+            vary(
+                ROW_NORM,
+                (
+                    "ct.scatter(out, (row, at),",
+                    "ct.scatter(out, (row, at), check_bounds=False, value=",
+                ),
+            ),
+            why="lanes are written where they are",
+        ),
         NearMiss(
             vary(_SORTED, ("ct.scatter(out, to, v)", "ct.scatter(out, to, v, check_bounds=False)")),
             why="nothing is checked",
@@ -79,6 +93,7 @@ class SentinelRedirect(Pattern):
         NearMiss(
             vary(_SORTED, ("ct.scatter(out, to, v)", "ct.scatter(out, at, v)")),
             why="positions are computed",
+            value="loaded positions outside the array are dropped",
         ),
         NearMiss(PRODUCT_DESCRIPTOR, why="tiles are clipped by the bounds of the descriptor"),
         NearMiss(vary(ADD_POINTER, (", mask=inside)\n", ", mask=None)\n")), why="None is no mask"),
@@ -107,6 +122,9 @@ class SentinelRedirect(Pattern):
         ]
         if masked:
             yield self.decide(facts, "store mask operand", masked)
+        clipped = [s for s in facts.stores if clips_elements(facts, s)]
+        if clipped and not (redirected or dropped or masked):
+            yield self.decide(facts, _CLIPPED, clipped)
 
     def _drops(self, facts: Facts, store: Access) -> bool:
         """Elements scattered under the check of bounds at positions that were loaded."""

@@ -94,6 +94,15 @@ class Loss(torch.autograd.Function):
         ),
         pytest.param(AFTER, {(TAKEN, "a"), (LEFT, "out")}, id="given back and handed on"),
         pytest.param(MAIN.replace("= sums(a)", "= shape_of(a)"), set(), id="no kernel"),
+        pytest.param(
+            MAIN.replace(
+                "    a = sums(a)\n    k_main[(4,)](a, x, out)\n",
+                "    if a is x:\n        k_main[(4,)](a, x, out)\n"
+                "    else:\n        out = sums(out)\n",
+            ),
+            set(),
+            id="one or the other",
+        ),
         pytest.param(MAIN.replace("a = sums(a)", "y = sums(a)"), set(), id="another name"),
     ],
 )
