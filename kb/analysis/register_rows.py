@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -26,18 +27,16 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
     graph = facts.threads
     sources = {n for a in loads if (n := graph.producer(a.value)) is not None}
     written: dict[str, list[Node]] = {}
-    loaded: dict[Node, bool] = {}
+    loads_of = cache(lambda put: sources & _from(graph, put))
     found: dict[Node, None] = {}
     sums = {made.loop for _, made in held_sums(facts)}
     for taken in graph.of(OpKind.EXTRACT):
         array = taken.op.inputs[0]
         if array not in written:
-            made = puts(graph, array)
-            loaded.update({n: bool(sources & _from(graph, n)) for n in made if n not in loaded})
-            written[array] = [n for n in made if loaded[n]]
+            written[array] = [n for n in puts(graph, array) if loads_of(n)]
         others = [n for n in written[array] if _met(graph, n, taken) or _alone(n, taken, sums)]
         if others:
-            loaded = [s for n in others for s in sources & _from(graph, n)]
+            loaded = [load for n in others for load in loads_of(n)]
             found.update(dict.fromkeys([*loaded, *others, taken]))
     return list(found)
 
@@ -48,6 +47,7 @@ def loaded_before(facts: Facts) -> list[Node]:
     graph = facts.threads
     loads = [*map(graph.producer, (a.value for a in facts.loads))] if facts.of_threads else []
     sources = {n for n in loads if n is not None}
+    loads_of = cache(lambda put: sources & _from(graph, put))
     found: dict[Node, None] = {}
     for taken in graph.of(OpKind.EXTRACT) if sources else ():
         if taken.loop is None:
@@ -55,7 +55,7 @@ def loaded_before(facts: Facts) -> list[Node]:
         for put in puts(graph, taken.op.inputs[0]):
             apart = put.loop not in taken.loops and taken.loop not in put.loops
             if put.loop is not None and apart and put.index < taken.index:
-                inside = [n for n in sources & _from(graph, put) if n.inside(put.loop)]
+                inside = [n for n in loads_of(put) if n.inside(put.loop)]
                 found.update(dict.fromkeys([*inside, put, taken] if inside else ()))
     return list(found)
 
