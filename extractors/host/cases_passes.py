@@ -26,6 +26,10 @@ _UNDO = "def undo(g, x):\n    return g * host(x)\n\nclass"
 _UNDONE = _AGAIN[1].replace("g * host(ctx.saved_tensors[0])", "undo(g, ctx.saved_tensors[0])")
 _HELPED = ((_BACK, _UNDONE), ("class", _UNDO))
 _HELPED_BACK = ((_BACK, _UNDONE), ("class", _UNDO.replace("g * host(x)", "host(g) * x")))
+_PICKED = (
+    ("def host(x)", "def picked(x):\n    return ct.launch.hints(piece)\n\ndef host(x)"),
+    ("(blocks,), piece, (x,", "(blocks,), piece if picked(x) else piece, (x,"),
+)
 _ON = "torch.cuda.current_stream(), (4,)"
 _LATER = """
 import torch
@@ -112,6 +116,7 @@ CASES = (
     HostCase(PASSES, vary(GRADIENT_TILE, _BOTH), _SHARED),
     HostCase(PASSES, vary(GRADIENT, *_HELPED_BACK), _SHARED),
     HostCase(PASSES, vary(GRADIENT_TILE, *_HELPED_BACK), _SHARED),
+    HostCase(PASSES, vary(GRADIENT_TILE, _BOTH, *_PICKED), _SHARED),
     HostCase(PASSES, vary(GRADIENT, _OWN), _APART),
     HostCase(PASSES, vary(GRADIENT_TILE, _OWN), _APART),
     HostCase(PASSES, _LATER, LATER),

@@ -185,6 +185,8 @@ def _handed_in(function: ast.FunctionDef, call: ast.Call, flows: set[str]) -> fr
 
 def _leads(material: Material, call: ast.Call) -> bool:
     """Whether a call launches the kernel, or is of a function that does."""
+    if lines_of(call) in {launch.lines for launch in material.sites()}:
+        return True
     if isinstance(call.func, ast.Subscript) and material.signature.name in _names(call.func.value):
         return True
     if _takes(call, material.signature.name):
