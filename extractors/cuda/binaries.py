@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _WORDS = {"and": "&&", "or": "||"}
 _SIGNED = ("unary_expression", "pointer_expression")
+_ON_THE_WAY = (
+    "abstract_pointer_declarator", "abstract_reference_declarator",
+    "abstract_parenthesized_declarator",
+)  # fmt: skip
 _LOOSE_FIRST = (
     ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<=>",),
     ("<<", ">>"), ("+", "-"), ("*", "/", "%"),
@@ -82,11 +86,16 @@ def _no_type(builder: ExpressionBuilder, kind: Syntax) -> bool:
     """True for the type of a function or an array, which nothing is cast to, and for a member of a
     template or of its parameter that is not said to be a type, or that has a value in the file."""
     part = kind.child_by_field_name("declarator")
-    while part is not None and part.type.startswith(("abstract_pointer", "abstract_reference")):
+    behind = part is not None and part.type != "abstract_parenthesized_declarator"
+    while part is not None and part.type in _ON_THE_WAY:
         part = part.named_children[-1] if part.named_children else None
     if part is not None:
         plain = part.child_by_field_name("declarator") is None
-        return plain and part.type in ("abstract_function_declarator", "abstract_array_declarator")
+        return (
+            behind
+            and plain
+            and part.type in ("abstract_function_declarator", "abstract_array_declarator")
+        )
     named = kind.child_by_field_name("type")
     if kind.named_child_count != 1 or named is None or named.type != "qualified_identifier":
         return False

@@ -26,6 +26,7 @@ def read(text: str) -> n.Expr:
     ("written", "meant"),
     [
         ("(a * (b * i)) + (p + q)", "a * (b * i) + (p + q)"),
+        ("(a * ((b * (c * d)))) + e", "a * (b * (c * d)) + e"),
         ("x * (a * (b)) + c * d", "x * (a * b) + c * d"),
         ("s + (a * (b * c)) & d * e", "(s + a * (b * c)) & (d * e)"),
         ("(a * (b * (c * d))) - e * f", "a * (b * (c * d)) - e * f"),
