@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from kb.ir import Kernel, Op, ParameterKind, Region
+from kb.ir import Kernel, Op, ParameterKind, Region, TypeKind
 from kb.ops import COMPARISONS, MIRRORED, OpKind
 
 _BRANCHES = frozenset({OpKind.IF, OpKind.IF_EXPRESSION})
@@ -33,7 +33,10 @@ class _Made:
 
     def add(self, op: Op) -> None:
         self.ops.update((result.name, op) for result in op.results)
-        if op.kind in _COMPUTES and all(self._given(value) for value in op.inputs):
+        number = op.kind != OpKind.ATTRIBUTE or all(
+            one.type is not None and one.type.kind == TypeKind.SCALAR for one in op.results
+        )
+        if op.kind in _COMPUTES and number and all(self._given(value) for value in op.inputs):
             self.alike.update(result.name for result in op.results)
 
     def _given(self, value: str) -> bool:
