@@ -20,6 +20,9 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _PLAIN = frozenset(
     {"identifier", "number_literal", "binary_expression", "parenthesized_expression"}
 )
+_NAMES = ("identifier", "type_identifier")
+"""What the grammar takes a variable for; one that is an argument may look like a type."""
+
 _PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
 
 
@@ -93,7 +96,7 @@ def _sides(node: Syntax) -> tuple[Syntax, str, Syntax] | None:
 
 
 def _bracketed(text: str) -> str:
-    return text if re.fullmatch(r"[\w.]+", text) else f"({text})"
+    return text if re.fullmatch(r"[\w.:]+", text) else f"({text})"
 
 
 def commuted(text: str) -> str:
@@ -247,7 +250,7 @@ def renamed(text: str) -> str:
         edits += [
             (node.start_byte, node.end_byte, names[_text(node)])
             for node in _below(body)
-            if node.type == "identifier" and _text(node) in names and not _qualified(node)
+            if node.type in _NAMES and _text(node) in names and not _qualified(node)
         ]
     return _applied(text, edits)
 

@@ -149,7 +149,7 @@ class EffectReader(OperatorReader):
             bound = frame.find(argument.text)
             kind = bound.kind if isinstance(bound, Slot) else None
             return kind is None or kind.to is None or bool(kind.shape)
-        return not isinstance(argument, n.Binary) or self.in_registers(argument.left)
+        return not isinstance(argument, n.Binary) or _moved(argument, frame) is not None
 
     def _moves_block(self, function: n.Field, frame: Frame) -> bool:
         """Whether a method of what is made on the spot moves the elements of a block."""
@@ -193,8 +193,8 @@ class EffectReader(OperatorReader):
                     node = operand
                 case n.Unary(operator="&", operand=operand):
                     node = operand
-                case n.Binary(operator="+" | "-", left=left):
-                    node = left
+                case n.Binary(operator="+" | "-", left=left, right=right):
+                    node = right if _moved(left, frame) is None and _moved(right, frame) else left
                 case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(one,)):
                     node = one
                 case n.Name(text=text):
@@ -216,8 +216,14 @@ class EffectReader(OperatorReader):
     ) -> frozenset[str]:
         """The array in registers that a pointer declared in the code leads to, if it may write."""
         value = node.value if node.type.pointers and not node.type.const else None
-        while isinstance(value, n.Binary | n.Cast):
-            value = value.left if isinstance(value, n.Binary) else value.operand
+        return self._array(value, hidden, frame)
+
+    def _array(self, value: object, hidden: frozenset[str], frame: Frame) -> frozenset[str]:
+        if isinstance(value, n.Binary):
+            left = self._array(value.left, hidden, frame)
+            return left or self._array(value.right, hidden, frame)
+        if isinstance(value, n.Cast):
+            return self._array(value.operand, hidden, frame)
         if not isinstance(value, n.Name):
             return frozenset()
         if value.text in hidden:
@@ -244,6 +250,17 @@ class EffectReader(OperatorReader):
         if kind == UNKNOWN and bound.key in self.given:
             return True  # A kernel gets its structs as constants: what it writes lies behind them.
         return kind.to is not None and not kind.shape
+
+
+def _moved(node: n.Expr, frame: Frame) -> n.Name | None:
+    """The array in registers, or the pointer to one, that a sum moves along; a number is none."""
+    while isinstance(node, n.Field | n.Index | n.Cast):
+        node = node.operand
+    if isinstance(node, n.Binary):
+        return _moved(node.left, frame) or _moved(node.right, frame)
+    found = frame.find(node.text) if isinstance(node, n.Name) else None
+    array = isinstance(found, Slot) and bool(found.kind.shape)
+    return node if isinstance(node, n.Name) and (array or isinstance(found, Pointing)) else None
 
 
 def _by_value(function: n.Definition, index: int, behind: bool = False) -> bool:

@@ -102,6 +102,8 @@ class LocalPointerReader(FieldReader):
                     return replace(inner, kind=kind.to)
             case n.Binary(operator="+", left=left, right=right):
                 base = self.pointing(left)
+                if base is None and (base := self.pointing(right)) is not None:
+                    right = left
                 if base is not None and base.offset is None:
                     return replace(base, offset=self.read(right), unit=base.kind)
                 if base is not None and base.offset is not None and base.unit == base.kind:

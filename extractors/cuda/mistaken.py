@@ -10,6 +10,8 @@ from extractors.cuda.grammar import syntax_tree
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
 
+_ASKED = ("binary_expression", "conditional_expression")
+
 
 def mistaken(node: n.Expr) -> n.Variable | None:
     """`A<b> name = value` and `A<b> name(value)` that the grammar takes for comparisons: what they
@@ -42,4 +44,4 @@ def compared(node: Syntax) -> Syntax | None:
     (row, column), text = node.start_point, (node.text or b"").decode("ascii", "replace")
     around = "\n" * (row - 1) + "void f() { if (\n" + " " * column + text + ") {} }"
     found = syntax_tree(around).descendant_for_point_range(node.start_point, node.end_point)
-    return found if found is not None and found.type == "binary_expression" else None
+    return found if found is not None and found.type in _ASKED else None

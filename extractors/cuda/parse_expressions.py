@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
+from extractors.cuda.binaries import binary, cast
 from extractors.cuda.compound import assign
 from extractors.cuda.macros import MARK
 from extractors.cuda.mistaken import compared
@@ -169,21 +170,6 @@ class ExpressionBuilder:
         operator = {"not": "!"}.get(operator, operator)
         return n.Unary(self.at(node), operator, argument)
 
-    def _binary(self, node: Syntax) -> n.Expr:
-        # Long sums nest to the left: build the chain without recursion.
-        chain = [node]
-        left = node.child_by_field_name("left")
-        while left is not None and left.type == "binary_expression":
-            chain.append(left)
-            left = left.child_by_field_name("left")
-        built = self.expression(left)
-        for one in reversed(chain):
-            operator = self.text(one.child_by_field_name("operator"))
-            operator = {"and": "&&", "or": "||"}.get(operator, operator)
-            right = self.expression(one.child_by_field_name("right"))
-            built = n.Binary(self.at(one), operator, built, right)
-        return built
-
     def _comma(self, node: Syntax) -> n.Expr:
         left = self.expression(node.child_by_field_name("left"))
         right = self.expression(node.child_by_field_name("right"))
@@ -205,7 +191,10 @@ class ExpressionBuilder:
 
     def _conditional(self, node: Syntax) -> n.Expr:
         parts = [node.child_by_field_name(f) for f in ("condition", "consequence", "alternative")]
-        return n.Choice(self.at(node), *(self.expression(part) for part in parts))
+        condition, then, other = (self.expression(part) for part in parts)
+        while isinstance(condition, n.Unary) and condition.operator == "!":
+            condition, then, other = condition.operand, other, then
+        return n.Choice(self.at(node), condition, then, other)
 
     def _call(self, node: Syntax) -> n.Expr:
         function = node.child_by_field_name("function")
@@ -257,10 +246,6 @@ class ExpressionBuilder:
         indices = node.child_by_field_name("indices")
         given = self.arguments(indices)
         return n.Index(self.at(node), operand, given[0]) if len(given) == 1 else self.unread(node)
-
-    def _cast(self, node: Syntax) -> n.Expr:
-        kind = self.descriptor(node.child_by_field_name("type"))
-        return n.Cast(self.at(node), kind, self.expression(node.child_by_field_name("value")), "c")
 
     def _sizeof(self, node: Syntax) -> n.Expr:
         kind = node.child_by_field_name("type")
@@ -388,11 +373,11 @@ _BUILDERS: dict[str, Callable[[ExpressionBuilder, Syntax], n.Expr]] = {
     "false": _E._truth, "null": _E._null, "nullptr": _E._null,
     "parenthesized_expression": _E._inner, "condition_clause": _E._inner,
     "unary_expression": _E._unary, "pointer_expression": _E._unary,
-    "binary_expression": _E._binary, "comma_expression": _E._comma,
+    "binary_expression": binary, "comma_expression": _E._comma,
     "assignment_expression": _E._assign, "update_expression": _E._update,
     "conditional_expression": _E._conditional, "call_expression": _E._call,
     "field_expression": _E._field, "subscript_expression": _E._subscript,
-    "cast_expression": _E._cast, "sizeof_expression": _E._sizeof, "initializer_list": _E._braces,
+    "cast_expression": cast, "sizeof_expression": _E._sizeof, "initializer_list": _E._braces,
     "initializer_pair": _E._designated,
     "compound_literal_expression": _E._braces, "gnu_asm_expression": _E._assembly,
     "fold_expression": _E._fold,

@@ -11,6 +11,7 @@ from extractors.cuda.core import INTEGERS
 from extractors.cuda.instructions import instructions_of
 from extractors.cuda.library import Library
 from extractors.cuda.overloads import converting, returns_argument
+from extractors.cuda.render import shown
 from extractors.cuda.values import Kind
 from kb.dialects.cuda import CUDA, INSTRUCTIONS, VECTORS
 from kb.ops import OpKind
@@ -23,7 +24,7 @@ _ROUNDS = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.FLOOR, OpKind.CEIL, 
 """What a conversion to few bits may do besides: it rounds and keeps within the range."""
 
 _MOVES = frozenset({OpKind.CAST, OpKind.BITCAST, OpKind.VECTOR, OpKind.DEVICE_ASSERT, OpKind.TRAP})
-_BY_CHOICE = {">": OpKind.MAXIMUM, ">=": OpKind.MAXIMUM, "<": OpKind.MINIMUM, "<=": OpKind.MINIMUM}
+_LARGER, _SMALLER = frozenset({">", ">="}), frozenset({"<", "<="})
 
 Work = frozenset[str]
 """Operations that a function does besides converting and moving numbers in registers."""
@@ -179,7 +180,7 @@ def _work(function: n.Definition, library: Library, depth: int) -> Iterator[str]
     for one in whole:
         match one:
             case n.Binary(operator=sign) if one in choices:
-                yield _BY_CHOICE.get(sign, sign)
+                yield _chosen(choices[one], sign)
             case n.Binary(operator=sign):
                 yield sign
             case n.Choice(condition=condition) if not isinstance(condition, n.Binary):
@@ -201,6 +202,19 @@ def _work(function: n.Definition, library: Library, depth: int) -> Iterator[str]
                 yield "method"
             case n.Unread() | n.Skipped():
                 yield one.what
+
+
+def _chosen(choice: n.Choice, sign: str) -> str:
+    """What a choice by a comparison is: the larger or the smaller one of what is compared."""
+    condition = choice.condition
+    if sign not in _LARGER | _SMALLER or not isinstance(condition, n.Binary):
+        return sign
+    then = shown(choice.then)
+    first = then in {shown(one) for one in n.inside(condition.left)}
+    second = then in {shown(one) for one in n.inside(condition.right)}
+    if first == second:
+        return sign
+    return OpKind.MAXIMUM if (sign in _LARGER) == first else OpKind.MINIMUM
 
 
 def _called(

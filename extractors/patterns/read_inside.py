@@ -33,6 +33,11 @@ _LAST = """__global__ void twice(const float* x, float* out, int n) {
 """
 
 
+_INSIDE = {OpKind.LT: 0, OpKind.GT: 0, OpKind.GE: 1, OpKind.LE: 1}
+"""Which side of a branch lies inside, for a place before an extent or behind it."""
+_OWN_FIRST = (OpKind.LT, OpKind.GE)
+
+
 class ReadInside(Pattern):
     """A load takes another place than its own where that lies outside, or at most the last; what
     is computed from it is stored only where its own place lies inside."""
@@ -43,6 +48,15 @@ class ReadInside(Pattern):
     matches = (
         Case(_PAIRS, "read again inside, not stored"),
         Case(_LAST, "read again inside, not stored"),
+        Case(
+            vary(
+                _PAIRS,
+                ("    for (", "    heads = most[blockIdx.x];\n    for ("),
+                ("int heads", "const int* most, int heads"),
+                ("other < heads", "heads > other"),
+            ),
+            "read again inside, not stored",
+        ),
     )
     near_misses = (
         NearMiss(
@@ -81,7 +95,7 @@ def _asked(graph: Graph, store: Node) -> list[Node]:
     for node in store.around():
         if node.op.kind == OpKind.IF:
             test = graph.producer(graph.core(node.op.inputs[0]))
-            side = {OpKind.LT: 0, OpKind.GE: 1}.get(OpKind(test.op.kind)) if test else None
+            side = _INSIDE.get(OpKind(test.op.kind)) if test else None
             found += [test] if test is not None and side == below.branch else []
         below = node
     return found
@@ -97,12 +111,13 @@ def _same(facts: Facts, chosen: Node, test: Node) -> bool:
     """Whether a comparison chooses between its own place and another one, or lets all pass up to
     the last that may be chosen."""
     graph, values = facts.threads, facts.thread_values
-    own, extent = (values.expr(v) for v in test.op.inputs[:2])
+    sides = test.op.inputs[:2] if test.op.kind in _OWN_FIRST else test.op.inputs[1::-1]
+    own, extent = (values.expr(v) for v in sides)
     if chosen.op.kind == OpKind.MINIMUM:
         limits = [values.expr(v) for v in chosen.op.inputs[:2]]
         return own in limits and any(add(limit, ONE) == extent for limit in limits)
     inside, outside = (values.expr(v) for v in chosen.op.inputs[1:3])
-    if test.op.kind == OpKind.GE:
+    if _INSIDE[OpKind(test.op.kind)]:
         inside, outside = outside, inside
     asked = graph.core(chosen.op.operand("condition")) == test.result
     return asked and own == inside and not set(own.terms) <= set(outside.terms)

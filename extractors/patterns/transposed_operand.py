@@ -122,6 +122,17 @@ class TransposedOperand(Pattern):
             value=_PLACED,
         ),
         NearMiss(
+            vary(
+                PRODUCT_THREADS,
+                (
+                    "ta[threadIdx.y][k] * tb[k][threadIdx.x]",
+                    "tb[k][threadIdx.x] * ta[threadIdx.y][k]",
+                ),
+            ),
+            why="either factor may stand first",
+            value="permute/transpose the loaded tile",
+        ),
+        NearMiss(
             PRODUCT,
             why="both operands are loaded as they lie",
             value="permute/transpose the loaded tile",

@@ -207,6 +207,13 @@ def runs_along(values: Values, load: Op, loop: Op) -> bool:
     return bool(moved) and moved == variable.coefficient(step).constant
 
 
+def in_order(values: Values, loads: tuple[Op, Op], loop: Op) -> tuple[Op, Op]:
+    """The factors of a product, of which either may stand first, so that neither has to be turned
+    where one order of both needs no turn."""
+    left, right = (runs_along(values, load, loop) for load in loads)
+    return (loads[1], loads[0]) if right and not left else loads
+
+
 def _factors(graph: Graph, added: Node, argument: str) -> tuple[str, str] | None:
     """The factors of a product that is added to a carried value."""
     if added.op.kind == OpKind.FMA:

@@ -1,12 +1,12 @@
 """Of the forms of a program that mean the same, the one that is looked at: a branch asks for what
-is so, not for what is not, and numbers and what the host hands in stand on the right of a
-comparison, a sum or a product."""
+is so, not for what is not, and numbers, what the host hands in and what is computed of these alone
+stand on the right of a comparison, a sum or a product."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from kb.ir import Kernel, Op, ParameterKind, Region
+from kb.ir import Kernel, Op, ParameterKind, Region, TypeKind
 from kb.ops import COMPARISONS, MIRRORED, OpKind
 
 _BRANCHES = frozenset({OpKind.IF, OpKind.IF_EXPRESSION})
@@ -15,6 +15,11 @@ _EITHER_WAY = COMPARISONS | {
     OpKind.ADD, OpKind.MUL, OpKind.BIT_AND, OpKind.BIT_OR, OpKind.MAXIMUM, OpKind.MINIMUM,
 }  # fmt: skip
 _OF_NUMBERS = COMPARISONS | {OpKind.MUL}
+_COMPUTES = frozenset({
+    OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.MOD,
+    OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT, OpKind.CAST,
+    OpKind.DTYPE, OpKind.ATTRIBUTE, OpKind.NUM_BLOCKS, OpKind.BLOCK_THREADS, OpKind.SIZE_OF,
+})  # fmt: skip
 _PLAIN = (ParameterKind.SCALAR, ParameterKind.CONSTEXPR)
 
 
@@ -24,16 +29,31 @@ class _Made:
 
     ops: dict[str, Op]
     parameters: dict[str, ParameterKind]
+    alike: set[str] = field(default_factory=set)
+    """Values that are one number for the whole grid: computed of what is handed in."""
+
+    def add(self, op: Op) -> None:
+        self.ops.update((result.name, op) for result in op.results)
+        number = op.kind != OpKind.ATTRIBUTE or all(
+            one.type is not None and one.type.kind == TypeKind.SCALAR for one in op.results
+        )
+        if op.kind in _COMPUTES and number and all(self._given(value) for value in op.inputs):
+            self.alike.update(result.name for result in op.results)
+
+    def _given(self, value: str) -> bool:
+        made = self.ops.get(value)
+        plain = self.parameters.get(value) in _PLAIN
+        return value in self.alike or plain or (made is not None and made.kind == OpKind.CONST)
 
     def rank(self, value: str, kind: str) -> int:
-        """How far to the right a value belongs: a number, a number that is handed in, the rest;
-        what is multiplied or compared is no pointer."""
+        """How far to the right a value belongs: a number, a number that is handed in, one computed
+        of these, the rest; what is multiplied or compared is no pointer."""
         made = self.ops.get(value)
         if made is not None:
-            return 2 if made.kind == OpKind.CONST else 0
+            return 3 if made.kind == OpKind.CONST else int(value in self.alike)
         given = self.parameters.get(value)
         plain = given in _PLAIN or (kind in _OF_NUMBERS and given is not None)
-        return 1 if plain else 0
+        return 2 if plain else 0
 
 
 def normal(kernel: Kernel) -> Kernel:
@@ -52,7 +72,7 @@ def _region(region: Region, made: _Made) -> Region:
             op = replace(op, regions=regions)
         op = _turned(op, made)
         ops.append(op)
-        made.ops.update((result.name, op) for result in op.results)
+        made.add(op)
     same = all(new is old for new, old in zip(ops, region.ops, strict=True))
     return region if same else replace(region, ops=tuple(ops))
 

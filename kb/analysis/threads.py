@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from kb.analysis.blocked_products import tile_product
 from kb.analysis.exchanges import (
     combined_shuffle,
+    in_order,
     over_elements,
     reducing_loop,
     reduction_kind,
@@ -265,8 +266,6 @@ class _Rewriter:
                 pending += [v for role, v in op.operands if role != "condition"]
         return ""
 
-    # -- loops and branches
-
     def _loop(self, op: Op) -> None:
         reducing = reducing_loop(self.graph, op)
         product = tile_product(self.graph, self.shared, op)
@@ -274,7 +273,7 @@ class _Rewriter:
             for kind, value, result in reducing:
                 self._reduced(kind, value, result, op.span)
         elif product is not None:
-            left, right, start, result = product
+            (left, right), (start, result) = in_order(self.values, product[:2], op), product[2:]
             sides = [self._operand(side, op, side is left) for side in (left, right)]
             roles = (("lhs", sides[0]), ("rhs", sides[1]), ("acc", self.name(start)))
             self.emit(OpKind.MMA, op.span, *roles, result=result)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kb.ops import OpKind
 from tests.extractors.cuda.samples import ops, sound
 
@@ -35,8 +37,9 @@ _UNION = """__global__ void k(const float4* x, float* out) {
 """
 
 
-def test_a_loop_carries_what_a_moved_pointer_writes() -> None:
-    kernel = sound(_MOVED)
+@pytest.mark.parametrize("moved", ["row + i * n", "i * n + row"])
+def test_a_loop_carries_what_a_moved_pointer_writes(moved: str) -> None:
+    kernel = sound(_MOVED.replace("row + i * n", moved))
     assert not ops(kernel, OpKind.OPAQUE)
     first, _ = ops(kernel, OpKind.FOR)
     assert any(r.type is not None and r.type.shape for r in first.results)
@@ -119,3 +122,14 @@ def test_specialisations_for_a_number_that_is_left_open_are_read_beside_each_oth
     assert not ops(kernel, OpKind.OPAQUE)
     assert len(ops(kernel, OpKind.LOAD)) == 2
     assert all(op.attribute("cache") is None for op in ops(kernel, OpKind.LOAD))
+
+
+@pytest.mark.parametrize("sum_", ["first + i", "i + first"])
+def test_a_sum_of_numbers_that_is_handed_on_is_not_written(sum_: str) -> None:
+    text = f"""__global__ void k(float* x, int n) {{
+    int const first = blockIdx.x * n;
+    for (int i = 0; i < n; i++) unheard_of(x, {sum_});
+    x[first] = 0.f;
+}}"""
+    (loop,) = ops(sound(text), OpKind.FOR)
+    assert not loop.results

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kb.ops import OpKind
 from tests.extractors.cuda.samples import ops, sound, understood
 
@@ -19,6 +21,14 @@ template <typename T>
 __global__ void k(const T* x, T* out) {
     int i = threadIdx.x;
     put(out + i, wide(top(x[i], x[i + 1])) * 2.f);
+}
+"""
+_LARGER = """#include <cuda_fp16.h>
+__device__ half top(half a, half b) { return __hmax(a, b); }
+__device__ float top(float a, float b) { return a > b ? a : b; }
+template <typename T>
+__global__ void k(const T* x, T* out) {
+    out[threadIdx.x] = top(x[threadIdx.x], x[threadIdx.x + 1]);
 }
 """
 _PACKED = """#include <cuda_fp16.h>
@@ -49,6 +59,16 @@ def test_overloads_for_an_open_type_are_read() -> None:
     assert cast.results[0].type is not None
     (store,) = ops(kernel, OpKind.STORE)
     assert store.operand("value")
+
+
+@pytest.mark.parametrize("larger", ["a > b ? a : b", "b < a ? a : b", "!(a > b) ? b : a"])
+def test_the_larger_one_chosen_in_other_ways(larger: str) -> None:
+    assert not ops(sound(_LARGER.replace("a > b ? a : b", larger)), OpKind.OPAQUE)
+
+
+def test_the_smaller_one_is_other_work() -> None:
+    (left,) = ops(sound(_LARGER.replace("a > b ? a : b", "a > b ? b : a")), OpKind.OPAQUE)
+    assert left.attribute("what") == "top"
 
 
 def test_overloads_that_do_other_work_stay_unread() -> None:

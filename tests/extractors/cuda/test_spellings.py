@@ -34,7 +34,9 @@ def seen(text: str) -> Seen:
     return found
 
 
-@pytest.mark.parametrize("change", ["renamed", "mirrored", "written out", "other side", "named"])
+@pytest.mark.parametrize(
+    "change", ["renamed", "commuted", "mirrored", "written out", "other side", "named"]
+)
 @pytest.mark.parametrize("name", TEXTS)
 def test_another_spelling_changes_no_decision(name: str, change: str) -> None:
     assert seen(TEXTS[name])

@@ -32,6 +32,10 @@ def _kernel(body: str) -> Kernel:
         pytest.param("    v = v * 2.0\n", "    v = 2.0 * v\n", id="a number on the right"),
         pytest.param("    v = v * n\n", "    v = n * v\n", id="what is handed in on the right"),
         pytest.param(
+            "    m = T * 2\n    v = v * m\n", "    m = 2 * T\n    v = m * v\n",
+            id="what is computed of that on the right",
+        ),
+        pytest.param(
             "    v = tl.where(v > 0, v, 0.0)\n", "    v = tl.where(0 < v, v, 0.0)\n",
             id="a number on the right of a comparison",
         ),

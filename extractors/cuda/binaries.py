@@ -1,0 +1,165 @@
+"""Operators between two operands, also where the grammar takes what stands before one for a type:
+`(a * (b * c)) + d` is no cast of `+d`, for nothing is cast to the type of a function, and
+`(a[b]) && c` none of an address."""
+
+from __future__ import annotations
+
+import re
+from copy import copy
+from typing import TYPE_CHECKING
+
+from extractors.cuda import nodes as n
+from extractors.cuda.grammar import syntax_tree
+from extractors.cuda.preprocess import Prepared
+
+if TYPE_CHECKING:
+    from tree_sitter import Node as Syntax
+
+    from extractors.cuda.parse_expressions import ExpressionBuilder
+
+_WORDS = {"and": "&&", "or": "||"}
+_SIGNED = ("unary_expression", "pointer_expression")
+_ON_THE_WAY = (
+    "abstract_pointer_declarator", "abstract_reference_declarator",
+    "abstract_parenthesized_declarator",
+)  # fmt: skip
+_LOOSE_FIRST = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<=>",),
+    ("<<", ">>"), ("+", "-"), ("*", "/", "%"),
+)  # fmt: skip
+_BINDS = {operator: rank for rank, row in enumerate(_LOOSE_FIRST) for operator in row}
+
+
+def binary(builder: ExpressionBuilder, node: Syntax) -> n.Expr:
+    """Two operands and what stands between them."""
+    # Long sums nest to the left: build the chain without recursion.
+    chain = [node]
+    left = node.child_by_field_name("left")
+    while left is not None and left.type == "binary_expression":
+        chain.append(left)
+        left = left.child_by_field_name("left")
+    if _mistaken_below(builder, [left, *(one.child_by_field_name("right") for one in chain)]):
+        operands, operators = _in_a_row(builder, node)
+        return _bound(builder.at(node), operands, operators)
+    built = builder.expression(left)
+    for one in reversed(chain):
+        operator = _operator(builder, one)
+        right = builder.expression(one.child_by_field_name("right"))
+        built = n.Binary(builder.at(one), operator, built, right)
+    return built
+
+
+def cast(builder: ExpressionBuilder, node: Syntax) -> n.Expr:
+    """`(kind) value`."""
+    if _mistaken(builder, node):
+        operands, operators = _in_a_row(builder, node)
+        return _bound(builder.at(node), operands, operators)
+    kind = builder.descriptor(node.child_by_field_name("type"))
+    return n.Cast(
+        builder.at(node), kind, builder.expression(node.child_by_field_name("value")), "c"
+    )
+
+
+def _mistaken(builder: ExpressionBuilder, node: Syntax | None) -> bool:
+    """Whether a cast is none: `&&` stands behind the brackets, or a sign behind what is no type."""
+    if node is None or node.type != "cast_expression":
+        return False
+    kind, value = node.child_by_field_name("type"), node.child_by_field_name("value")
+    if kind is None or value is None or value.type not in _SIGNED:
+        return False
+    sign, _ = _sign(value)
+    return sign == "&&" or (sign in ("+", "-", "*", "&") and _no_type(builder, kind))
+
+
+def _sign(value: Syntax) -> tuple[str, Syntax | None]:
+    """What a value begins with, two `&` side by side as one, and what follows."""
+    written = value.child_by_field_name("operator")
+    text = (written.text if written is not None else None) or b""
+    rest = value.child_by_field_name("argument")
+    if text == b"&" and rest is not None and rest.type == "pointer_expression":
+        if (value.text or b"").startswith(b"&&"):
+            return "&&", rest.child_by_field_name("argument")
+    return text.decode("ascii", "replace"), rest
+
+
+def _no_type(builder: ExpressionBuilder, kind: Syntax) -> bool:
+    """True for the type of a function or an array, which nothing is cast to, and for a member of a
+    template or of its parameter that is not said to be a type, or that has a value in the file."""
+    part = kind.child_by_field_name("declarator")
+    behind = part is not None and part.type != "abstract_parenthesized_declarator"
+    while part is not None and part.type in _ON_THE_WAY:
+        part = part.named_children[-1] if part.named_children else None
+    if part is not None:
+        plain = part.child_by_field_name("declarator") is None
+        return (
+            behind
+            and plain
+            and part.type in ("abstract_function_declarator", "abstract_array_declarator")
+        )
+    named = kind.child_by_field_name("type")
+    if kind.named_child_count != 1 or named is None or named.type != "qualified_identifier":
+        return False
+    scope, name = named.child_by_field_name("scope"), builder.text(named).rpartition("::")[2]
+    if scope is None or not name.isidentifier():
+        return False
+    text = builder.prepared.text
+    dependent = re.search(rf"\b(?:typename|class)\s+{re.escape(builder.text(scope))}\b", text)
+    return (
+        scope.type == "template_type"
+        or dependent is not None
+        or re.search(rf"(?<!using )\b{name}\s*=(?!=)", text) is not None
+    )
+
+
+def _mistaken_below(builder: ExpressionBuilder, parts: list[Syntax | None]) -> bool:
+    for part in parts:
+        while part is not None and part.type == "binary_expression":
+            part = part.child_by_field_name("left")
+        if _mistaken(builder, part):
+            return True
+    return False
+
+
+def _operator(builder: ExpressionBuilder, node: Syntax) -> str:
+    operator = builder.text(node.child_by_field_name("operator"))
+    return _WORDS.get(operator, operator)
+
+
+def _in_a_row(builder: ExpressionBuilder, node: Syntax | None) -> tuple[list[n.Expr], list[str]]:
+    """The operands that no brackets keep together, and the operators between them."""
+    if node is not None and node.type == "binary_expression":
+        left, before = _in_a_row(builder, node.child_by_field_name("left"))
+        right, behind = _in_a_row(builder, node.child_by_field_name("right"))
+        return [*left, *right], [*before, _operator(builder, node), *behind]
+    if node is None or not _mistaken(builder, node):
+        return [builder.expression(node)], []
+    value = node.child_by_field_name("value")
+    sign, rest = _sign(value) if value is not None else ("", None)
+    held, behind = _in_a_row(builder, rest)
+    return [_again(builder, node.child_by_field_name("type")), *held], [sign, *behind]
+
+
+def _again(builder: ExpressionBuilder, kind: Syntax | None) -> n.Expr:
+    """What was taken for a type, read as an expression."""
+    at = builder.at(kind) if kind is not None else n.Place(0, 0, 0, builder.path)
+    head = " " * max(0, at.column - len("auto x = ")) + "auto x = "
+    root = syntax_tree(f"{head}{builder.text(kind)};")
+    found = [one for one in root.named_children if one.type == "declaration"]
+    value = found[0].child_by_field_name("declarator") if found else None
+    placed = copy(builder)
+    placed.prepared = Prepared("", {}, [], [], [], [], [], {0: [(0, at.line)]})
+    return placed.expression(value.child_by_field_name("value") if value is not None else None)
+
+
+def _bound(at: n.Place, operands: list[n.Expr], operators: list[str]) -> n.Expr:
+    """The operands joined as tightly as their operators bind, equal ones from the left."""
+    held, waiting = [operands[0]], list[str]()
+    for operator, operand in zip([*operators, ""], [*operands[1:], None], strict=True):
+        rank = _BINDS.get(operator, -1)
+        while waiting and _BINDS.get(waiting[-1], -1) >= rank:
+            right, left = held.pop(), held.pop()
+            held.append(n.Binary(at, waiting.pop(), left, right))
+        if operand is not None:
+            waiting.append(operator)
+            held.append(operand)
+    return held[0]
