@@ -218,7 +218,7 @@ def _kernel(
 
 
 def _body(definition: n.Definition, reader: HelperReader) -> None:
-    with reader.block():
+    with reader.block(), reader.ending(True, True):
         if not reader.statements(definition.body.body):
             end = definition.body.at
             place = n.Place(end.end_line or end.line, 0, end.end_line, end.path)
