@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
 from extractors.cuda.macros import MARK
+from extractors.cuda.misread import comparison
 from extractors.cuda.pack_names import count_of
 from extractors.cuda.preprocess import Prepared
 
@@ -185,8 +186,7 @@ class ExpressionBuilder:
         return built
 
     def _comma(self, node: Syntax) -> n.Expr:
-        left = self.expression(node.child_by_field_name("left"))
-        right = self.expression(node.child_by_field_name("right"))
+        left, right = (self.expression(node.child_by_field_name(s)) for s in ("left", "right"))
         return n.Binary(self.at(node), ",", left, right)
 
     def _assign(self, node: Syntax) -> n.Expr:
@@ -389,12 +389,12 @@ _BUILDERS: dict[str, Callable[[ExpressionBuilder, Syntax], n.Expr]] = {
     "parenthesized_expression": _E._inner, "condition_clause": _E._inner,
     "unary_expression": _E._unary, "pointer_expression": _E._unary,
     "binary_expression": _E._binary, "comma_expression": _E._comma,
-    "assignment_expression": _E._assign, "update_expression": _E._update,
+    "assignment_expression": lambda b, node: comparison(b, node) or b._assign(node),
+    "update_expression": _E._update,
     "conditional_expression": _E._conditional, "call_expression": _E._call,
     "field_expression": _E._field, "subscript_expression": _E._subscript,
     "cast_expression": _E._cast, "sizeof_expression": _E._sizeof, "initializer_list": _E._braces,
-    "initializer_pair": _E._designated,
-    "compound_literal_expression": _E._braces, "gnu_asm_expression": _E._assembly,
-    "fold_expression": _E._fold,
-    "lambda_expression": lambda b, node: b._lambda(node),
+    "initializer_pair": _E._designated, "compound_literal_expression": _E._braces,
+    "gnu_asm_expression": _E._assembly,
+    "fold_expression": _E._fold, "lambda_expression": lambda b, node: b._lambda(node),
 }  # fmt: skip
