@@ -73,6 +73,9 @@ _LEAVES_THREADS = """__global__ void ragged(const float* x, const int* lengths, 
     if (at < own) out[blockIdx.y * s + at] = x[blockIdx.y * s + at];
 }
 """
+_HELD_THREADS = _LEAVES_THREADS.replace("first >= own) return;", "first < own) {").replace(
+    "at];\n", "at]; }\n"
+)
 _MARKED = (
     POINTER
     + """
@@ -204,8 +207,13 @@ class EarlyExit(Pattern):
         Case(TRIANGLE, _HALF),
         Case(TRIANGLE_THREADS, _HALF),
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
+        Case(_HELD_THREADS, "upper-bound grid + early return"),
     )
     near_misses = (
+        NearMiss(
+            _LEAVES_THREADS.replace("    if (first >= own) return;\n", ""),
+            why="threads ask, their block goes on",
+        ),
         NearMiss(COMPUTED, why="what was computed decides, not where the block is"),
         NearMiss(vary(_LOOPED, ("(0, work, 1)", "(0, s, 1)")), why="a loop over the row"),
         NearMiss(vary(_EMPTY, ("offsets + own", "offsets")), why="a switch, no size of the share"),
