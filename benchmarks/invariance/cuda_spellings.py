@@ -295,25 +295,38 @@ def outlined(text: str) -> str:
         arguments = _arguments(whole)
         if arguments is None:
             continue
-        head = _text(whole)[: body.start_byte - whole.start_byte]
-        declared = re.sub(r"__launch_bounds__\s*\(([^()]|\([^()]*\))*\)", "", head)
-        declared = declared.replace("__global__", "__device__ __forceinline__")
-        kernel = re.search(r"(\w+)\s*\([^{]*$", declared, re.S)
+        kernel = _name(function)
         if kernel is None:
             continue
-        name = f"{kernel.group(1)}_part"
-        declared = declared[: kernel.start(1)] + name + declared[kernel.end(1) :]
+        name = f"{_text(kernel)}_part"
+        head = _text(whole)[: body.start_byte - whole.start_byte]
+        before = head[: kernel.start_byte - whole.start_byte]
+        behind = head[kernel.end_byte - whole.start_byte :]
+        before = re.sub(r"__launch_bounds__\s*\(([^()]|\([^()]*\))*\)", "", before)
+        declared = before.replace("__global__", "__device__ __forceinline__") + name + behind
         edits.append((whole.start_byte, whole.start_byte, f"{declared}{_text(body)}\n"))
         call = f"{{ {name}{arguments}({', '.join(names)}); }}"
         edits.append((body.start_byte, body.end_byte, call))
     return _applied(text, edits)
 
 
-def _given(function: Syntax) -> list[str] | None:
-    """Names of the parameters of a function; None where one has none."""
+def _declarator(function: Syntax) -> Syntax | None:
     declarator = function.child_by_field_name("declarator")
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.child_by_field_name("declarator")
+    return declarator
+
+
+def _name(function: Syntax) -> Syntax | None:
+    """The plain name of a function; None for a specialisation or a method named with its struct."""
+    declarator = _declarator(function)
+    name = declarator.child_by_field_name("declarator") if declarator is not None else None
+    return name if name is not None and name.type == "identifier" else None
+
+
+def _given(function: Syntax) -> list[str] | None:
+    """Names of the parameters of a function; None where one has none."""
+    declarator = _declarator(function)
     given = declarator.child_by_field_name("parameters") if declarator is not None else None
     names = []
     for one in given.named_children if given is not None else ():
@@ -337,6 +350,8 @@ def _arguments(whole: Syntax) -> str | None:
     for one in given.named_children if given is not None else ():
         held = [n for n in _below(one) if n.type in ("identifier", "type_identifier")]
         name = one.child_by_field_name("declarator") or one.child_by_field_name("name")
+        if name is not None:
+            name = next((x for x in _below(name) if x.type.endswith("identifier")), name)
         if "..." in _text(one) or not held or one.type == "template_template_parameter_declaration":
             return None
         names.append(_text(name if name is not None else held[-1]))

@@ -214,6 +214,8 @@ class BindingReader(VectorReader):
         if handed is not None:
             frame.bind(parameter.name, handed)
             return
+        if self._unchanged(parameter, value, frame, function):
+            return
         if written.reference:
             where = self.place(value)
             if where is not None:
@@ -254,6 +256,22 @@ class BindingReader(VectorReader):
             self.kinds[key] = replace(kind, space=read.kind.space)
         self.names[key] = read
         frame.bind(parameter.name, Slot(key, self.kinds[key]))
+
+    def _unchanged(
+        self, parameter: n.Variable, value: n.Expr, frame: Frame, function: n.Definition
+    ) -> bool:
+        """Let a parameter be the struct that the kernel is given, where it gets that by its value
+        and the helper writes nothing to it."""
+        where = self.frame.find(value.text) if isinstance(value, n.Name) else None
+        if not isinstance(where, Slot) or where.key not in self.given or parameter.type.pointers:
+            return False
+        struct = where.kind.dtype.startswith("dtypeof(") or bool(where.kind.record)
+        if where.kind.to is not None or where.kind.shape or not struct:
+            return False
+        self._deduce(function, parameter, where.kind, frame)
+        frame.bind(parameter.name, where)
+        with self.inside(frame):
+            return where.key not in self.assigned(function.body)
 
     def _handed_on(self, value: n.Expr) -> Closure | Group | Callee | None:
         """What is called later, or a group of threads, handed on by its name or forwarded; a struct

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
@@ -30,7 +31,33 @@ class ControlReader(DeclarationReader):
 
     def statements(self, body: Sequence[n.Stmt]) -> bool:
         """Read statements in order; True when they end in return, break or continue."""
-        return any(self.statement(statement) for statement in body)
+        outer = self.ends
+        for number, one in enumerate(body, 1):
+            last = outer if number == len(body) else self.leaves and _is_return(body[number])
+            with self.ending(last, self.leaves):
+                if self.statement(one):
+                    return True
+        return False
+
+    @contextmanager
+    def ending(self, ends: bool, leaves: bool) -> Iterator[None]:
+        """Read what the kernel ends behind, or not, and whose return ends the kernel, or not."""
+        before = self.ends, self.leaves
+        self.ends, self.leaves = ends, leaves
+        try:
+            yield
+        finally:
+            self.ends, self.leaves = before
+
+    def _done(self, value: n.Expr) -> bool:
+        """A statement that computes; True when it is a call behind which the kernel ends and that
+        ends it on every way."""
+        before = self.closing
+        self.closing = value.at if self.ends and isinstance(value, n.Call) else None
+        self.read(value)
+        self.closing = before
+        left, self.left = self.left, False
+        return left
 
     def statement(self, node: n.Stmt) -> bool:
         """Read one statement; True when nothing after it is reached."""
@@ -39,7 +66,7 @@ class ControlReader(DeclarationReader):
                 with self.block():
                     return self.statements(body)
             case n.Do(value=value):
-                self.read(value)
+                return self._done(value)
             case n.Variable():
                 self.declare(node)
             case n.Alias():
@@ -48,13 +75,15 @@ class ControlReader(DeclarationReader):
                 self.unpack(node)
             case n.If():
                 with self.block():
-                    self.statements(node.before)
+                    with self.ending(False, self.leaves):
+                        self.statements(node.before)
                     return self._if(node)
             case n.For():
-                with self.block():
+                with self.block(), self.ending(False, self.leaves):
                     self._for(node)
             case n.While():
-                self._while(node.condition, node.body, (), node.at, late=node.late)
+                with self.ending(False, self.leaves):
+                    self._while(node.condition, node.body, (), node.at, late=node.late)
             case n.Switch():
                 return self._switch(node)
             case n.Leave():
@@ -314,6 +343,10 @@ class ControlReader(DeclarationReader):
         if not self.statement(body):
             self._exit(OpKind.YIELD, at)
         self._loops.pop()
+
+
+def _is_return(node: n.Stmt) -> bool:
+    return isinstance(node, n.Leave) and node.word == "return" and node.value is None
 
 
 def _asked(node: n.For) -> n.Place:

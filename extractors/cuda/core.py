@@ -58,6 +58,10 @@ class Core(Typing):
         self.parts: dict[tuple[str, str], dict[str, Val]] = {}
         self.lanes: dict[str, tuple[Val, ...]] = {}
         self._moves: dict[tuple[str, str], str | None] = {}
+        self.ends = False
+        self.leaves = False
+        self.closing: n.Place | None = None
+        self.left = False
         self._count = 0
 
     # -- what the other parts provide

@@ -22,9 +22,12 @@ class HelperReader(ControlReader):
     """Reads the bodies of helpers and lambdas where they are called."""
 
     def body_of(self, function: n.Definition, frame: Frame, at: n.Place) -> Val | None:
-        """The value that a helper returns; None when a switch of it returns."""
+        """The value that a helper returns; None when a switch of it returns. Where the kernel ends
+        behind the call, the helper returns as the kernel does."""
         body: tuple[n.Stmt, ...] | None = function.body.body
-        if not _structured(function.body.body):
+        closes = self.closing == at and not _gives(function.body)
+        self.closing = None if closes else self.closing
+        if not closes and not _structured(function.body.body):
             body = returning_behind(function)
         if body is None:
             return None
@@ -34,7 +37,10 @@ class HelperReader(ControlReader):
         before = self.writer.count
         self.writer.site.append(at)
         try:
-            with self.inside(frame), self.block():
+            with self.inside(frame), self.block(), self.ending(closes, closes):
+                if closes:
+                    self.left = self.statements(_without_return(body))
+                    return Val("")
                 value = self._returning(body, 0, at)
                 kind = self.kind(function.result, frame)
                 if value.name and kind != UNKNOWN and kind.dtype != "void":
@@ -147,6 +153,17 @@ def _returns(body: Sequence[n.Stmt]) -> bool:
             if _returns(statement.then.body) and _returns(statement.other.body):
                 return True
     return False
+
+
+def _without_return(body: tuple[n.Stmt, ...]) -> tuple[n.Stmt, ...]:
+    """A body without the return at its end, which comes anyway."""
+    last = body[-1] if body else None
+    return body[:-1] if isinstance(last, n.Leave) and last.word == "return" else body
+
+
+def _gives(body: n.Block) -> bool:
+    """Whether a function returns a value."""
+    return any(isinstance(one, n.Leave) and one.value is not None for one in n.inside(body))
 
 
 def _structured(body: Sequence[n.Stmt]) -> bool:

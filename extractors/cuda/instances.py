@@ -31,16 +31,18 @@ def traits(definition: n.Definition, library: Library) -> dict[str, n.Record]:
 
 
 def codes(definition: n.Definition, library: Library) -> dict[str, n.Definition]:
-    """The function behind each template parameter that a kernel calls, where the host of the file
-    says so; of several, the one that is given last in the file."""
-    called = {
+    """The function behind each template parameter that a kernel calls or hands on to a helper,
+    where the host of the file says so; of several, the one that is given last in the file."""
+    inside = [*n.inside(definition.body)]
+    used = {_named(g) for one in inside if isinstance(one, n.Name) for g in one.arguments}
+    used |= {
         one.function.text
-        for one in n.inside(definition.body)
+        for one in inside
         if isinstance(one, n.Call) and isinstance(one.function, n.Name)
     }
     found: dict[str, n.Definition] = {}
     for place, parameter in enumerate(definition.template):
-        if parameter.dtype != "typename" and parameter.name in called:
+        if parameter.dtype != "typename" and parameter.name in used:
             for name in _given(definition.name, place, library.unit):
                 several = [f for f in library.functions(name) if not f.owner]
                 if len(several) == 1:

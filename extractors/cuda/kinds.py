@@ -53,8 +53,7 @@ class Typing:
             return self._alias_of(written, frame, hops)
         bound = frame.find(name)
         if isinstance(bound, Named):
-            if bound.type.name == name and self.library.records(name):
-                # `using Sum = Sum<T>` names the struct of the file.
+            if bound.names_itself(name) and self.library.records(name):
                 own = self.arguments(bound.type.arguments, bound.frame, hops + 1)
                 return Kind(record=name, arguments=own)
             found = self.kind(bound.type, bound.frame, hops + 1)

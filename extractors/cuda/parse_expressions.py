@@ -10,7 +10,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.binaries import binary, cast
 from extractors.cuda.compound import assign
 from extractors.cuda.macros import MARK
-from extractors.cuda.mistaken import compared
+from extractors.cuda.misread import comparison
 from extractors.cuda.pack_names import count_of
 from extractors.cuda.preprocess import Prepared
 
@@ -171,13 +171,12 @@ class ExpressionBuilder:
         return n.Unary(self.at(node), operator, argument)
 
     def _comma(self, node: Syntax) -> n.Expr:
-        left = self.expression(node.child_by_field_name("left"))
-        right = self.expression(node.child_by_field_name("right"))
+        left, right = (self.expression(node.child_by_field_name(s)) for s in ("left", "right"))
         return n.Binary(self.at(node), ",", left, right)
 
     def _assign(self, node: Syntax) -> n.Expr:
-        if (whole := compared(node)) is not None:
-            return self.expression(whole)
+        if (asked := comparison(self, node)) is not None:
+            return asked
         operator = self.text(node.child_by_field_name("operator")).removesuffix("=")
         target, value = (self.expression(node.child_by_field_name(f)) for f in ("left", "right"))
         return assign(self.at(node), operator, target, value)

@@ -104,7 +104,7 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
             notes.append(_note(f"only the first {MAX_KERNELS} kernels are read.", one.at))
             break
         seen, definition = library, one
-        if "__CUDA_ARCH" in text and _refuses(one):
+        if "__CUDA_ARCH" in text and _refuses(one, library):
             seen, definition = later.find(one) or (library, one)
         name = _name(definition, kernels)
         kernel, problem = _kernel(definition, seen, name)
@@ -138,7 +138,11 @@ class _Later:
             prepared, headers = gather(self.text, self.path, self.load, BLACKWELL)
             self._library = Library(parse(prepared, self.shown), headers)
         for one in _global(self._library.unit):
-            if one.name == empty.name and one.at.line == empty.at.line and not _refuses(one):
+            if (
+                one.name == empty.name
+                and one.at.line == empty.at.line
+                and not _refuses(one, self._library)
+            ):
                 return self._library, one
         return None
 
@@ -159,11 +163,18 @@ _SAYS = frozenset({"printf", "__trap", "assert", "abort", "__assert_fail"})
 """What a kernel calls that was compiled for a target that it does not serve."""
 
 
-def _refuses(definition: n.Definition) -> bool:
-    """Whether a body does nothing, or nothing but print and stop."""
+_HELPERS = 3
+"""Helpers inside each other that may hold what a kernel does."""
+
+
+def _refuses(definition: n.Definition, library: Library, depth: int = 0) -> bool:
+    """Whether a body does nothing, or nothing but print and stop, by a helper or itself."""
     for one in n.inside(definition.body):
         if isinstance(one, n.Call):
-            if not (isinstance(one.function, n.Name) and one.function.text in _SAYS):
+            name = one.function.text if isinstance(one.function, n.Name) else ""
+            called = library.functions(name) if name not in _SAYS and depth < _HELPERS else []
+            stops = bool(called) and all(_refuses(c, library, depth + 1) for c in called)
+            if name not in _SAYS and not stops:
                 return False
         elif isinstance(one, n.Assembly):
             if one.text.strip(" ;") not in ("trap", "brkpt"):
@@ -220,7 +231,7 @@ def _kernel(
 
 
 def _body(definition: n.Definition, reader: HelperReader) -> None:
-    with reader.block():
+    with reader.block(), reader.ending(True, True):
         if not reader.statements(definition.body.body):
             end = definition.body.at
             place = n.Place(end.end_line or end.line, 0, end.end_line, end.path)

@@ -135,6 +135,12 @@ class Named:
     type: n.CType
     frame: Frame
 
+    def names_itself(self, name: str) -> bool:
+        """Whether `using Sum = Sum<T>` names the struct of the file, and not a parameter of a
+        template that a helper hands on under its own name."""
+        around = self.frame.find(name)
+        return self.type.name == name and (around is None or around is self)
+
 
 @dataclass(frozen=True, slots=True)
 class Fixed:

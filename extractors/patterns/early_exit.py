@@ -17,7 +17,7 @@ from kb.analysis.loops import Loop, once, persistent
 from kb.analysis.symbolic import AtomKind
 from kb.dtypes import is_float
 from kb.evidence import Decision
-from kb.ops import COMPARISONS, CONTRACTIONS, READS, OpKind
+from kb.ops import COMPARISONS, CONTRACTIONS, OWN_THREAD, READS, OpKind
 
 _HALF = "early return on one side of the diagonal"
 _LEAVES = (
@@ -73,6 +73,9 @@ _LEAVES_THREADS = """__global__ void ragged(const float* x, const int* lengths, 
     if (at < own) out[blockIdx.y * s + at] = x[blockIdx.y * s + at];
 }
 """
+_HELD_THREADS = _LEAVES_THREADS.replace("first >= own) return;", "first < own) {").replace(
+    "at];\n", "at]; }\n"
+)
 _MARKED = (
     POINTER
     + """
@@ -204,8 +207,13 @@ class EarlyExit(Pattern):
         Case(TRIANGLE, _HALF),
         Case(TRIANGLE_THREADS, _HALF),
         Case(_LEAVES_THREADS, "upper-bound grid + early return"),
+        Case(_HELD_THREADS, "upper-bound grid + early return"),
     )
     near_misses = (
+        NearMiss(
+            _LEAVES_THREADS.replace("    if (first >= own) return;\n", ""),
+            why="threads ask, their block goes on",
+        ),
         NearMiss(COMPUTED, why="what was computed decides, not where the block is"),
         NearMiss(vary(_LOOPED, ("(0, work, 1)", "(0, s, 1)")), why="a loop over the row"),
         NearMiss(vary(_EMPTY, ("offsets + own", "offsets")), why="a switch, no size of the share"),
@@ -278,12 +286,14 @@ class EarlyExit(Pattern):
             return "", []
         above = facts.graph.upstream(branch.op.inputs[0])
         tests = [n for n in above if n.op.kind in COMPARISONS]
-        tests = [n for n in tests if not (leaves and handed_none(facts, n))]
+        alike = not facts.threads.roots(branch.op.inputs[0], *OWN_THREAD)
+        ends = leaves or (alike and facts.of_threads)
+        tests = [n for n in tests if not (ends and handed_none(facts, n))]
         placed = [n for n in tests if self._placed(facts, n)]
-        held = leaves or not facts.of_threads
+        held = leaves or alike
         if held and any(facts.graph.roots(n.result, *READS) for n in placed):
             return "upper-bound grid + early return", [branch, *placed]
-        if not leaves and held:
+        if not leaves and not facts.of_threads:
             return "", []
         between = [n for n in tests if _between_blocks(facts, n)]
         if leaves and between and len(between) == len(tests):

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
-from extractors.patterns.thread_guard import STORED, ended_rounds, leaving_blocks, told_ways
+from extractors.patterns.thread_guard import (
+    AROUND,
+    STORED,
+    ended_rounds,
+    leaves,
+    leaving_blocks,
+    told_ways,
+)
 from kb.analysis.facts import Facts
 from kb.analysis.padded import padded
 from kb.evidence import Decision
@@ -99,7 +106,8 @@ _CARRIED = """__global__ void total(const float* x, float* out, int rows, int n)
 class RoundsEndAtExtent(Pattern):
     """A loop that begins at the own thread and goes on by the number of threads accesses memory at
     its index, up to a bound that is known at run time; and nothing else is asked of positions. Or
-    whole blocks leave before it: their item lies outside, or they were handed none."""
+    whole blocks leave before it: their item lies outside, or they were handed none; or a branch
+    holds all that the others write."""
 
     name = "rounds-of-threads-end-at-the-extent"
     axis = "boundary_handling"
@@ -116,6 +124,9 @@ class RoundsEndAtExtent(Pattern):
         Case(_SLOT, BLOCKS),
         Case(_SLOT.replace("slot[row] < 0", "row >= rows"), BLOCKS),
         Case(_SLOT.replace("slot[row] < 0", "row >= slot[rows]"), BLOCKS),
+        Case(_SLOT.replace("slot[row] < 0) return;", "slot[row] >= 0)"), AROUND),
+        Case(_SLOT.replace("slot[row] < 0) return;", "row < rows)"), AROUND),
+        Case(_STRIDED.replace("    for", "    if (blockIdx.y < n)\n    for"), AROUND),
     )
     near_misses = (
         NearMiss(_HELD.replace("at < n && i < 4", "i < 4"), why="a number of rounds, no bound"),
@@ -137,6 +148,10 @@ class RoundsEndAtExtent(Pattern):
             _SLOT.replace("slot[row] < 0", "slot[0] > rows"),
             why="all blocks leave or none",
         ),
+        NearMiss(
+            _SLOT.replace("slot[row] < 0) return;", "row < rows) out[row + rows] = 0.f;"),
+            why="blocks outside write, too",
+        ),
         NearMiss(ADD_THREADS, why="every thread has one element"),
         NearMiss(ROW_NORM_THREADS, why="lanes outside have a value: told with their padding"),
     )  # fmt: skip
@@ -146,8 +161,9 @@ class RoundsEndAtExtent(Pattern):
             return  # Told with what lanes outside read.
         loops, blocks, ways = ended_rounds(facts), leaving_blocks(facts), told_ways(facts)
         around = [n for way, nodes in ways.items() if way != STORED for n in nodes]
+        left = any(leaves(n.op) for n in blocks)
         if loops:
-            value = BLOCKS if blocks and not around else "loop bound"
+            value = "loop bound" if around or not blocks else BLOCKS if left else AROUND
             yield self.decide(facts, value, [*blocks, *loops, *around])
         elif blocks and not around:
-            yield self.decide(facts, BLOCKS, blocks)
+            yield self.decide(facts, BLOCKS if left else AROUND, blocks)

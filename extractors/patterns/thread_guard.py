@@ -19,7 +19,10 @@ from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.waived import waived_rounds
 from kb.evidence import Decision
 from kb.ir import Op, walk
-from kb.ops import ATOMICS, READS, WRITES, OpKind
+from kb.ops import ATOMICS, OWN_THREAD, READS, WRITES, OpKind
+
+AROUND = "branch around the work"
+"""What lies outside does none of the work."""
 
 _LEAVES = """__global__ void scale(const float* x, float* out, float by, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -76,9 +79,9 @@ class ThreadGuard(Pattern):
     axis = "boundary_handling"
     source = "CUDA C++ Programming Guide, kernels: a thread beyond the last element does nothing"
     matches = (
-        Case(ROUNDS_THREADS, "branch around the work"),
+        Case(ROUNDS_THREADS, AROUND),
         Case(_LEAVES, "early return"),
-        Case(_AROUND, "branch around the work"),
+        Case(_AROUND, AROUND),
         Case(ADD_THREADS, "access under a branch"),
         Case(_LEFT, "rounds past the end left out"),
         Case(_ROWS_LEFT, "rounds past the end left out"),
@@ -136,18 +139,18 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     under: list[tuple[str, list[Node]]] = []
     for branch in facts.graph.of(OpKind.IF):
         tests = _bounds(facts, branch.op.inputs[0])
-        rounds = _leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE)
+        rounds = leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE)
         if rounds and not tests:
             tests = _rounds_of_blocks(facts, branch)
         if not tests or parts_of_rows(facts, branch):
             continue  # Told with what becomes of the rest.
-        if _leaves(branch.op):
+        if leaves(branch.op):
             leaving.append(("early return", [branch, *tests]))
         elif rounds:
             ended.append(("rounds past the end left out", [branch, *tests]))
         elif any(_TOUCHING & {op.kind for op in walk(r)} for r in branch.op.regions):
-            around.append(("branch around the work", [branch, *tests]))
-    around += [("branch around the work", [*pair]) for pair in waived_rounds(facts)]
+            around.append((AROUND, [branch, *tests]))
+    around += [(AROUND, [*pair]) for pair in waived_rounds(facts)]
     masked = [a for a in facts.loads if a.mask is not None and not a.padding]
     masked += [a for a in facts.stores if a.is_atomic and a.mask is not None]
     masked = [a for a in masked if not any(of_block(facts, n) for n in comparisons(facts, a.mask))]
@@ -185,7 +188,7 @@ def _extents(facts: Facts, tests: Iterable[Node]) -> set[str]:
     }
 
 
-def _leaves(op: Op, *by: OpKind) -> bool:
+def leaves(op: Op, *by: OpKind) -> bool:
     """True when a side of a branch ends by leaving: the kernel, unless said otherwise."""
     kinds = by or (OpKind.RETURN,)
     return any(r.terminator is not None and r.terminator.kind in kinds for r in op.regions)
@@ -227,14 +230,22 @@ def _shared_extent(extent: Expr) -> bool:
 
 
 def leaving_blocks(facts: Facts) -> list[Node]:
-    """Branches by which whole blocks leave whose item lies outside, or that were handed none, with
-    what they ask."""
+    """Branches by which whole blocks leave whose item lies outside, or that were handed none, or
+    that hold all that the kernel writes for the others, with what they ask."""
     found: list[Node] = []
     for branch in facts.graph.of(OpKind.IF):
-        if not branch.loops and _leaves(branch.op) and not _bounds(facts, branch.op.inputs[0]):
+        if branch.loops or not (leaves(branch.op) or _holds_all(facts, branch)):
+            continue
+        if not _bounds(facts, branch.op.inputs[0]):
             asked = _of_blocks(facts, branch)
             found += [branch, *asked] if asked else []
     return found
+
+
+def _holds_all(facts: Facts, branch: Node) -> bool:
+    """Whether a branch that all threads of a block take together holds all that they write."""
+    alike = not facts.threads.roots(branch.op.inputs[0], *OWN_THREAD)
+    return alike and bool(facts.stores) and all(a.node.inside(branch) for a in facts.stores)
 
 
 def handed_none(facts: Facts, test: Node) -> bool:

@@ -18,7 +18,7 @@ def read(text: str) -> n.Expr:
     pending = [syntax_tree(source)]
     while pending[0].type != "init_declarator":
         pending += pending.pop(0).children
-    prepared = Prepared(source, {}, [], [], [], [])
+    prepared = Prepared(source, {}, [], [], [], [], [])
     return ExpressionBuilder(prepared, "k.cu").expression(pending[0].child_by_field_name("value"))
 
 

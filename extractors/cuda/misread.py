@@ -1,0 +1,87 @@
+"""`(a < 0 || b >= n)`, which the grammar takes for `a<0 || b> = n`: read as comparisons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from extractors.cuda import nodes as n
+
+if TYPE_CHECKING:
+    from tree_sitter import Node as Syntax
+
+_RANKS = (("||", "or"), ("&&", "and"), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="),
+          ("<=>",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))  # fmt: skip
+_RANK = {word: rank for rank, words in enumerate(_RANKS) for word in words}
+_SPELLED = {"and": "&&", "or": "||"}
+
+
+class _Builder(Protocol):
+    """What reads the parts."""
+
+    def at(self, node: Syntax) -> n.Place:
+        """Where a node stands."""
+        ...
+
+    def expression(self, node: Syntax | None) -> n.Expr:
+        """The expression of a node."""
+        ...
+
+
+def comparison(builder: _Builder, node: Syntax) -> n.Expr | None:
+    """What an assignment to a template with arguments says; None for an assignment to anything
+    else, or where the sign and the bracket before it stand apart."""
+    right = node.child_by_field_name("right")
+    choice = right if right is not None and right.type == "conditional_expression" else None
+    if choice is not None:
+        right = choice.child_by_field_name("condition")
+    parts = _compared(node, right)
+    if parts is None:
+        return None
+    place = builder.at(node)
+    operands = [builder.expression(one) for one in parts[::2] if not isinstance(one, str)]
+    operators = [one for one in parts[1::2] if isinstance(one, str)]
+    asked = _ordered(operands, operators, place)
+    if choice is None:
+        return asked
+    sides = [choice.child_by_field_name(side) for side in ("consequence", "alternative")]
+    then, other = (builder.expression(side) for side in sides)
+    return n.Choice(place, asked, then, other)
+
+
+def _compared(node: Syntax, right: Syntax | None) -> list[Syntax | str] | None:
+    """Operands and operators in turn."""
+    left, sign = node.child_by_field_name("left"), node.child_by_field_name("operator")
+    adjacent = left is not None and sign is not None and left.end_byte == sign.start_byte
+    if left is None or right is None or not adjacent or sign is None or sign.text != b"=":
+        return None
+    before = _flat(left)
+    return [*before[:-1], ">=", *_flat(right)] if before[-1] == ">" else None
+
+
+def _flat(node: Syntax) -> list[Syntax | str]:
+    """Operands and operators in turn; behind the arguments of a template no operand is left."""
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if node.type == "assignment_expression":
+        return _compared(node, right) or [node]
+    if node.type == "binary_expression" and left is not None and right is not None:
+        sign = node.child_by_field_name("operator")
+        word = (sign.text or b"").decode() if sign is not None else ""
+        return [*_flat(left), _SPELLED.get(word, word), *_flat(right)]
+    name, given = node.child_by_field_name("name"), node.child_by_field_name("arguments")
+    if node.type == "template_function" and name is not None and given is not None:
+        inner = given.named_children
+        if len(inner) == 1 and inner[0].type != "type_descriptor":
+            return [name, "<", *_flat(inner[0]), ">"]
+    return [node]
+
+
+def _ordered(operands: list[n.Expr], operators: list[str], place: n.Place) -> n.Expr:
+    """Operands joined as the ranks of the operators say; of equals, the last joins what is before
+    it with what is behind."""
+    if not operators:
+        return operands[0]
+    lowest = min(_RANK.get(one, len(_RANKS)) for one in operators)
+    at = max(i for i, one in enumerate(operators) if _RANK.get(one, len(_RANKS)) == lowest)
+    left = _ordered(operands[: at + 1], operators[:at], place)
+    right = _ordered(operands[at + 1 :], operators[at + 1 :], place)
+    return n.Binary(place, operators[at], left, right)
