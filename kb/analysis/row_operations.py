@@ -131,10 +131,14 @@ def weights(facts: Facts, exponential: Node) -> bool:
 
 
 def _normalises(facts: Facts, node: Node, sums: list[Node]) -> bool:
-    over, under = node.op.inputs[:2]
+    sides = node.op.inputs[:2]
+    ways = (sides, sides[::-1]) if node.op.kind == OpKind.MUL else (sides,)
     exps = [e.node for e in facts.exponentials]
-    direct = any(facts.graph.rests_on(over, e) for e in exps)
-    return direct and any(facts.graph.rests_on(under, s) or s.loop is not None for s in sums)
+    return any(
+        any(facts.graph.rests_on(over, e) for e in exps)
+        and any(facts.graph.rests_on(under, s) or s.loop is not None for s in sums)
+        for over, under in ways
+    )
 
 
 def _gathers_label(facts: Facts) -> bool:
