@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import BlockOrigins
@@ -17,22 +18,49 @@ MAX_CALLERS = 2
 """Functions of the file, one calling the other, that lead to a launch."""
 
 
-def asserted(sites: Sequence[LaunchSite], origins: BlockOrigins) -> tuple[Lines, ...]:
-    """The lines of assertions in the functions that launch, and in those of the file that call
-    them."""
-    found: dict[Lines, None] = {}
-    for site in sites:
-        holder = origins.holder(site)
-        if holder is not None:
-            found.update(dict.fromkeys(_inside(holder, origins, MAX_CALLERS)))
-    return tuple(sorted(found))
+@dataclass(slots=True)
+class Assertions:
+    """The assertions of the functions of a file, each function looked at once."""
+
+    origins: BlockOrigins
+    _own: dict[int, tuple[tuple[Lines, bool], ...]] = field(default_factory=dict)
+
+    def before(self, sites: Sequence[LaunchSite]) -> tuple[Lines, ...]:
+        """The lines of assertions that stand before a launch, or before a call that leads to it,
+        and of those beside it that never hold: what is not launched for."""
+        ways = [(f, one.at.line, 0) for one in sites if (f := self.origins.holder(one)) is not None]
+        seen = {(id(function), line) for function, line, _ in ways}
+        for function, _, callers in ways:
+            further = self.origins.callers(function.name) if callers < MAX_CALLERS else ()
+            for caller, call in further:
+                if (id(caller), call.at.line) not in seen:
+                    seen.add((id(caller), call.at.line))
+                    ways.append((caller, call.at.line, callers + 1))
+        return tuple(
+            sorted(
+                {
+                    one
+                    for function, line, _ in ways
+                    for one, never in self._of(function)
+                    if never or one[0] < line
+                }
+            )
+        )
+
+    def _of(self, function: n.Definition) -> tuple[tuple[Lines, bool], ...]:
+        """The assertions of a function, and whether each never holds."""
+        if id(function) not in self._own:
+            calls = (one for one in n.inside(function.body) if isinstance(one, n.Call))
+            self._own[id(function)] = tuple(
+                (place(one.at), any(_false(given) for given in one.arguments))
+                for one in calls
+                if isinstance(one.function, n.Name) and one.function.text == ASSERT
+            )
+        return self._own[id(function)]
 
 
-def _inside(function: n.Definition, origins: BlockOrigins, callers: int) -> Iterator[Lines]:
-    for one in n.inside(function.body):
-        if isinstance(one, n.Call) and isinstance(one.function, n.Name):
-            if one.function.text == ASSERT:
-                yield place(one.at)
-    for caller, _ in origins.callers(function.name) if callers else ():
-        if caller is not function:
-            yield from _inside(caller, origins, callers - 1)
+def _false(node: n.Expr) -> bool:
+    """`false`, `0`, and either with a text behind `&&`."""
+    if isinstance(node, n.Binary) and node.operator == "&&":
+        return _false(node.left)
+    return isinstance(node, n.Constant) and not node.value

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.asserted import asserted
+from extractors.cuda.asserted import Assertions
 from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import one_block, warps_of_blocks, whole_blocks, with_constants
@@ -78,6 +78,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     forks = routes.forks() if launched else ()
     origins = BlockOrigins(callable_, path)
     overlap = Overlap(origins)
+    assertions = Assertions(origins)
     handings = Handings(found.library, callable_, walker.found, path)
     methods = frozenset(
         id(m) for many in unit.records.values() for one in many for m in one.methods
@@ -140,7 +141,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             unread=texts.unread(definition, hosts),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
-            asserted=asserted(mine, origins),
+            asserted=assertions.before(mine),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *compiled_in(definition, mine, unit), *promises(definition, found.library),

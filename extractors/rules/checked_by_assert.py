@@ -27,6 +27,8 @@ _OTHERWISE = vary(
     ("  twice<<<", "  if (n == 1024) twice<<<"),
     ("(float4*)out);\n}", "(float4*)out);\n  else assert(false);\n}"),
 )
+_HEADERS = (".cuh", ".h", ".hpp")
+"""Functions of these are called from files that may check before."""
 
 
 class CheckedByAssert(Rule):
@@ -65,6 +67,14 @@ class CheckedByAssert(Rule):
             vary(
                 _ASSERTED,
                 ("  assert(n % 1024 == 0);\n", ""),
+                ("(float4*)out);\n}", "(float4*)out);\n  assert(n > 0);\n}"),
+            ),
+            why="it is asserted behind the launch",
+        ),
+        NearMiss(
+            vary(
+                _ASSERTED,
+                ("  assert(n % 1024 == 0);\n", ""),
                 ("void run", "void other(int n) { assert(n > 0); }\n\nvoid run"),
             ),
             why="another function asserts something",
@@ -72,11 +82,12 @@ class CheckedByAssert(Rule):
     )  # fmt: skip
 
     def find(self, subject: Subject) -> Iterable[Finding]:
-        if subject.host.asserted:
+        home = subject.facts.kernel.entry.span.path
+        if subject.host.asserted and not home.endswith(_HEADERS):
             yield self.finding(
                 subject,
-                "the host checks what the launch relies on by `assert`, which checks nothing where "
-                "NDEBUG is defined",
+                "this file checks what is launched by `assert`, which checks nothing where NDEBUG "
+                "is defined",
                 "use a check that release builds keep",
                 subject.host.asserted,
                 Severity.NOTE,
