@@ -83,7 +83,8 @@ class Decision(Shown):
 
     def __post_init__(self) -> None:
         """Keep where the lines lead, then put them in order."""
-        led = {one.origin for one in self.lines if isinstance(one, Place)}
+        places = [one for one in self.lines if isinstance(one, Place)]
+        led = {at for one in places for at in (one.origin, *one.through)}
         if led:
             object.__setattr__(self, "elsewhere", tuple(sorted(led.union(self.elsewhere))))
         Shown.__post_init__(self)

@@ -30,16 +30,21 @@ Origin = tuple[str, tuple[int, int]]
 
 class Place(tuple[int, int]):
     """First and last line of a call, for what a helper of another file does there; `origin` is
-    where that stands. Equal to the bare lines, and to a place of the same origin."""
+    where that stands, `through` the calls in other files that lead there. Equal to the bare lines,
+    and to a place of the same origin."""
 
     origin: Origin
+    through: tuple[Origin, ...]
 
-    def __new__(cls, lines: Iterable[int], origin: Origin | None = None) -> Place:
+    def __new__(
+        cls, lines: Iterable[int], origin: Origin | None = None, through: tuple[Origin, ...] = ()
+    ) -> Place:
         """The lines with their origin; the bare lines without one, as copies of records need."""
         if origin is None:
             return tuple(lines)  # type: ignore[return-value]
         made = super().__new__(cls, lines)
         made.origin = origin
+        made.through = through
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -62,7 +67,8 @@ class Place(tuple[int, int]):
 class Span:
     """Where an operation was read: 1-based lines, 0-based column, in the file at `path`.
 
-    `origin` is where the text stands when the span is the call of a helper in another file.
+    `origin` is where the text stands when the span is the call of a helper in another file, and
+    `through` are the calls in such files on the way from there.
     `call` is the line that calls the helper in which it stands, 0 when it stands in the kernel
     itself, or in a helper whose loops are places of their own. `via` are the lines of helpers that
     call further ones, on the way from there.
@@ -75,12 +81,13 @@ class Span:
     call: int = 0
     via: tuple[int, ...] = ()
     origin: Origin | None = field(default=None, compare=False)
+    through: tuple[Origin, ...] = field(default=(), compare=False)
 
     @property
     def lines(self) -> tuple[int, int]:
         """First and last line, inclusive."""
         lines = (self.line, max(self.line, self.end_line))
-        return lines if self.origin is None else Place(lines, self.origin)
+        return lines if self.origin is None else Place(lines, self.origin, self.through)
 
     @property
     def head(self) -> tuple[int, int]:
@@ -89,7 +96,7 @@ class Span:
         if self.origin is None:
             return lines
         path, (first, _) = self.origin
-        return Place(lines, (path, (first, first)))
+        return Place(lines, (path, (first, first)), self.through)
 
     def __str__(self) -> str:
         head = f"{self.path}:" if self.path else ""

@@ -9,7 +9,7 @@ from extractors.cuda.nodes import Place
 from extractors.cuda.values import Kind, Val
 from extractors.writer import OpenRegion, RegionWriter
 from kb.errors import InputError
-from kb.ir import Literal, Op, Region, Span, Value
+from kb.ir import Literal, Op, Origin, Region, Span, Value
 from kb.ops import OpKind
 
 MAX_OPERATIONS = 24_000
@@ -25,6 +25,10 @@ MAX_IN_PLACE = 14_000
 """Operations of a kernel past which calls of helpers stay calls that are not understood."""
 
 
+def _lines(at: Place) -> Origin:
+    return at.path, (at.line, max(at.line, at.end_line))
+
+
 class TypedWriter(RegionWriter):
     """A region writer whose operations carry their types."""
 
@@ -38,16 +42,19 @@ class TypedWriter(RegionWriter):
     def place(self, at: Place) -> Span:
         """The span of a place: its own in the kernel's file, else the innermost call there; in a
         helper, with the line of the kernel that leads there and those of helpers between."""
-        origin = None
+        origin: Origin | None = None
+        through: tuple[Origin, ...] = ()
         if at.path != self.path:
             if at.path and at.line > 0:
-                origin = (at.path, (at.line, max(at.line, at.end_line)))
+                origin = _lines(at)
+                through = tuple([_lines(s) for s in self.site if s.path not in ("", self.path)])
             at = next((s for s in reversed(self.site) if s.path == self.path), at)
         call = self.site[0] if self.site and not self.home[0] <= at.line <= self.home[1] else at
         called = call.line if call.path == at.path and call != at else 0
         between = [s.line for s in self.site[1:] if called and s.path == at.path and s != at]
         led = origin if at.path == self.path else None
-        return Span(at.line, at.column, at.end_line, at.path, called, tuple(between), led)
+        led_by = through if led is not None else ()
+        return Span(at.line, at.column, at.end_line, at.path, called, tuple(between), led, led_by)
 
     def emit(
         self,

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kb.analysis.fold import fold
-from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
+from kb.ir import Function, Kernel, Literal, Op, Origin, Region, Span, Value, walk
 from kb.ops import OpKind
 
 MAX_DEPTH = 24
@@ -58,6 +58,7 @@ class _Inliner:
     site: Span | None = None
     called: int = 0
     via: tuple[int, ...] = ()
+    through: tuple[Origin, ...] = ()
     _copies: int = 0
     _ops: int = 0
 
@@ -124,7 +125,7 @@ class _Inliner:
             return self._placed(op.span)
         if op.span.path in ("", self.home) or op.span.line < 1:
             return self.site
-        return replace(self.site, origin=(op.span.path, op.span.lines))
+        return replace(self.site, origin=(op.span.path, op.span.lines), through=self.through)
 
     def _placed(self, span: Span) -> Span:
         """The span of an operation, with the line that calls the helper in which it stands."""
@@ -209,15 +210,17 @@ class _Inliner:
         mark = f"_{self._copies}"
         inner: Names = {}
         head = self._bind(helper, op, names, inner, mark)
-        outer, called, via = self.site, self.called, self.via
+        outer, called, via, through = self.site, self.called, self.via, self.through
         if outer is None and helper.span.path != self.home:
             self.site = op.span
+        elif outer is not None and op.span.path not in ("", self.home):
+            self.through = (*through, (op.span.path, op.span.lines))
         if not called and not any(one.kind in LOOPS for one in walk(helper.body)):
             self.called = op.span.line
         elif called and op.span.path == self.home:
             self.via = (*via, op.span.line)
         ops = self._ops_of(body[:-1], inner, depth + 1, mark)
-        self.site, self.called, self.via = outer, called, via
+        self.site, self.called, self.via, self.through = outer, called, via, through
         returned = body[-1].inputs
         for result in op.results:
             if returned:

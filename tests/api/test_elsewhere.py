@@ -88,6 +88,29 @@ def test_both_places_are_told_and_kept(
     assert row["elsewhere"] == [{"file": place[0], "lines": [list(place[1])]}]
 
 
+@pytest.mark.parametrize(
+    "texts", [pytest.param(CUDA, id="cuda"), pytest.param(TRITON, id="triton")]
+)
+def test_calls_between_other_files_are_told_too(tmp_path: Path, texts: dict[str, str]) -> None:
+    near, home = texts
+    further = near.replace("near", "far")
+    inner = texts[near].replace("half_of", "deep")
+    if near.endswith(".py"):
+        head = "import triton\nfrom far import deep\n@triton.jit\ndef half_of(x):\n"
+        between, line = f"{head}    return deep(x)\n", 5
+    else:
+        between, line = (
+            '#include "far.cuh"\n__device__ float half_of(float x) {\n    return deep(x);\n}\n',
+            3,
+        )
+    (kernel,) = extract_file(
+        files(tmp_path, {further: inner, near: between, home: texts[home]})
+    ).kernels
+    (told,) = [d for d in kernel.decisions if d.axis == "math_approximation"]
+    assert (near, (line, line)) in told.elsewhere
+    assert further in told.by_file
+
+
 def test_a_helper_of_the_same_file_is_no_other_place(tmp_path: Path) -> None:
     alone = CUDA["near.cuh"] + CUDA["k.cu"].replace('#include "near.cuh"', "")
     (kernel,) = extract_file(files(tmp_path, {"k.cu": alone})).kernels
