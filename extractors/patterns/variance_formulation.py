@@ -58,6 +58,7 @@ class VarianceFormulation(Pattern):
     near_misses = (
         NearMiss(LENGTHS_THREADS, why="no mean is taken away"),
         NearMiss(LAYER_NORM_THREADS, why="a mean is taken away", value=_SQUARES),
+        NearMiss(LAYER_NORM_POINTER, why="a mean is taken away", value=_SQUARES),
         NearMiss(SOFTMAX, why="no squares"),
         NearMiss(PAIRS_THREADS.replace("a.x + b.x", "a.x * b.y"), why="no sums of the lanes"),
         NearMiss(PAIRS_THREADS.replace("fmaf(-mean, mean,", "fmaf(mean, mean,"), why="a sum"),
