@@ -318,7 +318,9 @@ def _shared_out(facts: Facts, loop: Node) -> str | None:
 def _passed(facts: Facts, value: str) -> bool:
     """Whether a value rests on a number that is passed at run time."""
     passed = {p.name for p in facts.kernel.entry.parameters if p.name not in facts.constexprs}
-    feeds = {feed for node in facts.threads.upstream(value) for feed in node.op.inputs}
+    graph = facts.threads
+    above = (result.name for node in graph.upstream(value) for result in node.op.results)
+    feeds = {feed for made in (value, *above) for feed in graph.feeds(made)}
     return bool(passed & (feeds | {value}))
 
 

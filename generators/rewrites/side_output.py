@@ -47,6 +47,7 @@ class SideOutput(Rewrite):
             "access_mode",
             "index_width",
             "prefetch_depth",
+            "masked_store",
         }
     )
 
