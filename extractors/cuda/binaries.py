@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
 from extractors.cuda.grammar import syntax_tree
+from extractors.cuda.precedence import WORDS, bound
 from extractors.cuda.preprocess import Prepared
 
 if TYPE_CHECKING:
@@ -17,17 +18,11 @@ if TYPE_CHECKING:
 
     from extractors.cuda.parse_expressions import ExpressionBuilder
 
-_WORDS = {"and": "&&", "or": "||"}
 _SIGNED = ("unary_expression", "pointer_expression")
 _ON_THE_WAY = (
     "abstract_pointer_declarator", "abstract_reference_declarator",
     "abstract_parenthesized_declarator",
 )  # fmt: skip
-_LOOSE_FIRST = (
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<=>",),
-    ("<<", ">>"), ("+", "-"), ("*", "/", "%"),
-)  # fmt: skip
-_BINDS = {operator: rank for rank, row in enumerate(_LOOSE_FIRST) for operator in row}
 
 
 def binary(builder: ExpressionBuilder, node: Syntax) -> n.Expr:
@@ -40,7 +35,7 @@ def binary(builder: ExpressionBuilder, node: Syntax) -> n.Expr:
         left = left.child_by_field_name("left")
     if _mistaken_below(builder, [left, *(one.child_by_field_name("right") for one in chain)]):
         operands, operators = _in_a_row(builder, node)
-        return _bound(builder.at(node), operands, operators)
+        return bound(builder.at(node), operands, operators)
     built = builder.expression(left)
     for one in reversed(chain):
         operator = _operator(builder, one)
@@ -53,7 +48,7 @@ def cast(builder: ExpressionBuilder, node: Syntax) -> n.Expr:
     """`(kind) value`."""
     if _mistaken(builder, node):
         operands, operators = _in_a_row(builder, node)
-        return _bound(builder.at(node), operands, operators)
+        return bound(builder.at(node), operands, operators)
     kind = builder.descriptor(node.child_by_field_name("type"))
     return n.Cast(
         builder.at(node), kind, builder.expression(node.child_by_field_name("value")), "c"
@@ -122,7 +117,7 @@ def _mistaken_below(builder: ExpressionBuilder, parts: list[Syntax | None]) -> b
 
 def _operator(builder: ExpressionBuilder, node: Syntax) -> str:
     operator = builder.text(node.child_by_field_name("operator"))
-    return _WORDS.get(operator, operator)
+    return WORDS.get(operator, operator)
 
 
 def _in_a_row(builder: ExpressionBuilder, node: Syntax | None) -> tuple[list[n.Expr], list[str]]:
@@ -149,17 +144,3 @@ def _again(builder: ExpressionBuilder, kind: Syntax | None) -> n.Expr:
     placed = copy(builder)
     placed.prepared = Prepared("", {}, [], [], [], [], [], {0: [(0, at.line)]})
     return placed.expression(value.child_by_field_name("value") if value is not None else None)
-
-
-def _bound(at: n.Place, operands: list[n.Expr], operators: list[str]) -> n.Expr:
-    """The operands joined as tightly as their operators bind, equal ones from the left."""
-    held, waiting = [operands[0]], list[str]()
-    for operator, operand in zip([*operators, ""], [*operands[1:], None], strict=True):
-        rank = _BINDS.get(operator, -1)
-        while waiting and _BINDS.get(waiting[-1], -1) >= rank:
-            right, left = held.pop(), held.pop()
-            held.append(n.Binary(at, waiting.pop(), left, right))
-        if operand is not None:
-            waiting.append(operator)
-            held.append(operand)
-    return held[0]

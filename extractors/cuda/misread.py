@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from extractors.cuda import nodes as n
+from extractors.cuda.precedence import WORDS, bound
 
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
-
-_RANKS = (("||", "or"), ("&&", "and"), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="),
-          ("<=>",), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))  # fmt: skip
-_RANK = {word: rank for rank, words in enumerate(_RANKS) for word in words}
-_SPELLED = {"and": "&&", "or": "||"}
 
 
 class _Builder(Protocol):
@@ -35,12 +31,12 @@ def comparison(builder: _Builder, node: Syntax) -> n.Expr | None:
     if choice is not None:
         right = choice.child_by_field_name("condition")
     parts = _compared(node, right)
-    if parts is None:
+    if parts is None or isinstance(parts[-1], str):  # a template stands last
         return None
     place = builder.at(node)
     operands = [builder.expression(one) for one in parts[::2] if not isinstance(one, str)]
     operators = [one for one in parts[1::2] if isinstance(one, str)]
-    asked = _ordered(operands, operators, place)
+    asked = bound(place, operands, operators)
     if choice is None:
         return asked
     sides = [choice.child_by_field_name(side) for side in ("consequence", "alternative")]
@@ -66,22 +62,10 @@ def _flat(node: Syntax) -> list[Syntax | str]:
     if node.type == "binary_expression" and left is not None and right is not None:
         sign = node.child_by_field_name("operator")
         word = (sign.text or b"").decode() if sign is not None else ""
-        return [*_flat(left), _SPELLED.get(word, word), *_flat(right)]
+        return [*_flat(left), WORDS.get(word, word), *_flat(right)]
     name, given = node.child_by_field_name("name"), node.child_by_field_name("arguments")
     if node.type == "template_function" and name is not None and given is not None:
         inner = given.named_children
         if len(inner) == 1 and inner[0].type != "type_descriptor":
             return [name, "<", *_flat(inner[0]), ">"]
     return [node]
-
-
-def _ordered(operands: list[n.Expr], operators: list[str], place: n.Place) -> n.Expr:
-    """Operands joined as the ranks of the operators say; of equals, the last joins what is before
-    it with what is behind."""
-    if not operators:
-        return operands[0]
-    lowest = min(_RANK.get(one, len(_RANKS)) for one in operators)
-    at = max(i for i, one in enumerate(operators) if _RANK.get(one, len(_RANKS)) == lowest)
-    left = _ordered(operands[: at + 1], operators[:at], place)
-    right = _ordered(operands[at + 1 :], operators[at + 1 :], place)
-    return n.Binary(place, operators[at], left, right)

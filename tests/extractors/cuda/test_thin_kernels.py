@@ -124,3 +124,8 @@ __global__ void k(P p) { part(p); p.y[p.n] = 0.f; }
 def test_comparisons_that_look_like_template_arguments(written: str, bracketed: str) -> None:
     head = "__global__ void k(int a, int b, int n, int* y) { y[0] = "
     assert steps(f"{head}{written}; }}") == steps(f"{head}{bracketed}; }}")
+
+
+def test_a_template_behind_a_comparison_is_left_as_it_is() -> None:
+    head = "template <int N> __device__ int f; __global__ void k(int a, int b, int* y) { y[0] = "
+    assert "store" in steps(f"{head}(a < 0 || b >= f<5>); }}")
