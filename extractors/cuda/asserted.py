@@ -36,16 +36,8 @@ class Assertions:
                 if (id(caller), call.at.line) not in seen:
                     seen.add((id(caller), call.at.line))
                     ways.append((caller, call.at.line, callers + 1))
-        return tuple(
-            sorted(
-                {
-                    one
-                    for function, line, _ in ways
-                    for one, never in self._of(function)
-                    if never or one[0] < line
-                }
-            )
-        )
+        asserted = ((one, line) for function, line, _ in ways for one in self._of(function))
+        return tuple(sorted({at for (at, never), line in asserted if never or at[0] < line}))
 
     def _of(self, function: n.Definition) -> tuple[tuple[Lines, bool], ...]:
         """The assertions of a function, and whether each never holds."""

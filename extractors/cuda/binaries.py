@@ -122,10 +122,17 @@ def _operator(builder: ExpressionBuilder, node: Syntax) -> str:
 
 def _in_a_row(builder: ExpressionBuilder, node: Syntax | None) -> tuple[list[n.Expr], list[str]]:
     """The operands that no brackets keep together, and the operators between them."""
-    if node is not None and node.type == "binary_expression":
-        left, before = _in_a_row(builder, node.child_by_field_name("left"))
-        right, behind = _in_a_row(builder, node.child_by_field_name("right"))
-        return [*left, *right], [*before, _operator(builder, node), *behind]
+    chain = []
+    while node is not None and node.type == "binary_expression":
+        chain.append(node)
+        node = node.child_by_field_name("left")
+    if chain:
+        operands, operators = _in_a_row(builder, node)
+        for one in reversed(chain):
+            right, behind = _in_a_row(builder, one.child_by_field_name("right"))
+            operands += right
+            operators += [_operator(builder, one), *behind]
+        return operands, operators
     if node is None or not _mistaken(builder, node):
         return [builder.expression(node)], []
     value = node.child_by_field_name("value")
@@ -142,5 +149,5 @@ def _again(builder: ExpressionBuilder, kind: Syntax | None) -> n.Expr:
     found = [one for one in root.named_children if one.type == "declaration"]
     value = found[0].child_by_field_name("declarator") if found else None
     placed = copy(builder)
-    placed.prepared = Prepared("", {}, [], [], [], [], [], {0: [(0, at.line)]})
+    placed.prepared = Prepared("", {}, [], [], [], [], [], _marks={0: [(0, at.line)]})
     return placed.expression(value.child_by_field_name("value") if value is not None else None)

@@ -31,11 +31,11 @@ def comparison(builder: _Builder, node: Syntax) -> n.Expr | None:
     if choice is not None:
         right = choice.child_by_field_name("condition")
     parts = _compared(node, right)
-    if parts is None or isinstance(parts[-1], str):  # a template stands last
-        return None
+    operators = [one for one in parts or () if isinstance(one, str)]
+    if parts is None or parts[1::2] != operators or len(parts) != 2 * len(operators) + 1:
+        return None  # a template with its arguments stands for an operand
     place = builder.at(node)
     operands = [builder.expression(one) for one in parts[::2] if not isinstance(one, str)]
-    operators = [one for one in parts[1::2] if isinstance(one, str)]
     asked = bound(place, operands, operators)
     if choice is None:
         return asked

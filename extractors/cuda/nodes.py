@@ -319,6 +319,7 @@ class TemplateParameter:
 
 
 TO_POINTER, TO_CONST_POINTER, CONST_THIS = "operator T*", "operator const T*", "const this"
+"""Operators that make a pointer of a struct; the word of a method that sets none of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,8 +379,7 @@ def inside(node: object) -> Iterator[Expr | Stmt]:
     """Every expression and statement of a tree, the tree itself first."""
     pending: list[Any] = [node]
     while pending:
-        current = pending.pop()
-        kind = type(current)
+        kind = type(current := pending.pop())
         if kind is tuple:
             pending += current[::-1]
         elif (below := _HELD.get(kind) or _below(kind)) is not nothing:

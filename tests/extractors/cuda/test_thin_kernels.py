@@ -126,6 +126,9 @@ def test_comparisons_that_look_like_template_arguments(written: str, bracketed: 
     assert steps(f"{head}{written}; }}") == steps(f"{head}{bracketed}; }}")
 
 
-def test_a_template_behind_a_comparison_is_left_as_it_is() -> None:
+@pytest.mark.parametrize(
+    "asked", ["a < 0 || b >= f<5>", "f<5> && a < 3 || b >= a", "f<5> || b >= f<a> && a >= f<3>"]
+)
+def test_templates_between_comparisons_end_in_no_error(asked: str) -> None:
     head = "template <int N> __device__ int f; __global__ void k(int a, int b, int* y) { y[0] = "
-    assert "store" in steps(f"{head}(a < 0 || b >= f<5>); }}")
+    assert "store" in steps(f"{head}({asked}); }}")
