@@ -19,6 +19,9 @@ MAX_STEPS = 4
 MAX_VALUES = 8
 """Block sizes that one decision names."""
 
+MAX_TEXT = 60
+"""Characters of an extent that is written out instead of its name."""
+
 Names = Mapping[str, n.Expr | n.Variable]
 
 
@@ -40,7 +43,7 @@ def warps_of_blocks(
         known = [number for number in numbers if number is not None]
         whole = len(known) == len(extents)
         pairs = zip(extents, numbers, strict=True)
-        text = " * ".join(shown(extent) for extent, number in pairs if number != 1)
+        text = " * ".join(_worked_out(extent, names) for extent, number in pairs if number != 1)
         values.append(str(-(-prod(known) // WARP)) if whole else f"{text} threads")
         lines |= {*places, *written(block, launch), place(launch)}
     if not values:
@@ -73,6 +76,14 @@ def whole_blocks(warps: Sequence[Decision]) -> tuple[Decision, ...]:
                 )
             )  # fmt: skip
     return tuple(found)
+
+
+def _worked_out(extent: n.Expr, names: Names) -> str:
+    """How an extent of a block is computed; its name where that is no short sum, product, quotient,
+    bound or choice."""
+    made = followed(extent, names)[0]
+    text = shown(made) if isinstance(made, n.Expr) else ""
+    return text if _COMPUTES.search(text) and len(text) <= MAX_TEXT else shown(extent)
 
 
 _COMPUTES = re.compile(r"\b(?:min|max)\b|[/%?]")

@@ -102,9 +102,12 @@ class _Shares:
     def divisors(
         self, extent: object, function: n.Definition
     ) -> Iterator[tuple[n.Place, _Made]]:  # fmt: skip
-        """Divisions of a size by something known, in an extent and in what its names were given."""
-        for node in n.inside(extent) if extent is not None else ():
-            for left, right in self._division(node, function):
+        """Divisions of a size by something known, in an extent and in what its names were given;
+        what is multiplied by its divisor again is a size that was rounded."""
+        nodes = [*n.inside(extent)] if extent is not None else []
+        rounded = {id(one) for node in nodes for one in self._rounded(node, function)}
+        for node in nodes:
+            for left, right in self._division(node, function) if id(node) not in rounded else ():
                 made = self._made(right, function, 0)
                 if self._told(made) and self._of_a_size(left, function):
                     yield node.at, made
@@ -130,6 +133,13 @@ class _Shares:
             return False
         made = self._made(node, function, 0)
         return not made.known or (made.open and self.of_grid)
+
+    def _rounded(self, node: object, function: n.Definition) -> Iterator[n.Expr]:
+        """The division in a product of a quotient and its divisor."""
+        if isinstance(node, n.Binary) and node.operator == "*":
+            for one, factor in ((node.left, node.right), (node.right, node.left)):
+                if any(shown(by) == shown(factor) for _, by in self._division(one, function)):
+                    yield one
 
     def _division(
         self, node: object, function: n.Definition

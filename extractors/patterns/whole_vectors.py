@@ -54,6 +54,13 @@ _STEPS = """__global__ void copy(const float* x, float* out, int n) {
         *reinterpret_cast<float4*>(to + i) = *reinterpret_cast<const float4*>(from + i);
 }
 """
+_SINGLE = """__global__ void twice(const float* x, float* out, int n) {
+    for (int j = 0; j < 4; j++) {
+        int at = (blockIdx.x * blockDim.x + threadIdx.x) * 4 + j;
+        if (at < n) out[at] = x[at] * 2.f;
+    }
+}
+"""
 _STEPS_REST = _STEPS.replace("        *rein", "        if (i + 4 <= n) *rein").replace(
     ";\n}", ";\n        else for (int k = i; k < n; ++k) to[k] = from[k];\n}"
 )
@@ -82,6 +89,7 @@ class WholeVectors(Pattern):
         NearMiss(_COUNTED_REST, why="the rest is moved element by element"),
         NearMiss(_COUNTED.replace("n / 4;", "n;"), why="the extent counts vectors"),
         NearMiss(_SIZED.replace("n / lanes", "n"), why="the extent counts vectors"),
+        NearMiss(_SINGLE, why="every element of a thread is asked for by itself"),
         NearMiss(_STEPS_REST, why="the rest is moved element by element"),
         NearMiss(_STEPS.replace("4 * blockDim", "blockDim"), why="vectors overlap"),
         NearMiss(_REST, why="the rest is moved element by element"),
@@ -187,7 +195,18 @@ def _first(facts: Facts, test: Node, access: Access) -> bool:
     if test.op.kind not in (OpKind.LT, OpKind.GT):
         return False
     own, extent = (left, right) if test.op.kind == OpKind.LT else (right, left)
-    return _given(extent) and any(own == index or _ends(own, index) for index in access.index)
+    if not _given(extent) or _one_by_one(facts, own, access):
+        return False
+    return any(own == index or _ends(own, index) for index in access.index)
+
+
+def _one_by_one(facts: Facts, own: Expr, access: Access) -> bool:
+    """Whether the tested position goes on by one with the rounds of a loop that moves a single
+    element in each."""
+    rounds = [facts.values.expr(x.induction).atom for x in facts.loops
+              if x.induction is not None and access.node.inside(x.node)]  # fmt: skip
+    stepped = any(atom is not None and own.coefficient(atom) == ONE for atom in rounds)
+    return stepped and not _whole(facts, access)
 
 
 def _ends(own: Expr, index: Expr) -> bool:
