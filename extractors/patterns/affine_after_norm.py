@@ -15,6 +15,7 @@ from extractors.patterns.cases_rows import (
     RUNNING_NORM,
     SOFTMAX,
 )
+from extractors.patterns.cases_rows_kept import CENTRED_THREADS
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, RECURRENCE, SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import (
     NORM_BACKWARD_SHARED,
@@ -162,6 +163,7 @@ class AffineAfterNorm(Pattern):
         Case(_CHOSEN, "weight and bias"),
         Case(WITH_RESIDUAL_THREADS, "weight"),
         Case(ROTATED_ROW_THREADS, "none"),
+        Case(CENTRED_THREADS, "none"),
         Case(
             vary(
                 LAYER_NORM_POINTER,

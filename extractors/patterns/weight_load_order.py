@@ -16,6 +16,7 @@ from extractors.patterns.cases_rows import (
     ROW_NORM_CHUNKS,
     SOFTMAX,
 )
+from extractors.patterns.cases_rows_kept import CENTRED_THREADS
 from extractors.patterns.cases_rows_pointer import ROW_NORM_CHUNKS_POINTER, SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS, SOFTMAX_THREADS
 from kb.analysis.accesses import Access
@@ -92,6 +93,11 @@ class WeightLoadOrder(Pattern):
     )
     near_misses = (
         NearMiss(
+            CENTRED_THREADS,
+            why="what is loaded again is the row itself, centred",
+            value="weights after the statistics",
+        ),
+        NearMiss(
             _LOOKED_UP,
             why="one load says where the other one reads",
             value="independent of the compute",
@@ -160,6 +166,11 @@ class WeightLoadOrder(Pattern):
             a for a in facts.loads if any(facts.graph.rests_on(n.result, a.node) for n in taken)
         ]
         arrays = {a.array for a in into}
+        arrays |= {
+            s.array
+            for s in facts.stores
+            if any(facts.graph.rests_on(s.value, a.node) for a in into)
+        }
         loops = {n.loop for n in taken}
         met = [
             s.value for s in facts.stores if any(facts.graph.rests_on(s.value, n) for n in taken)
@@ -244,10 +255,14 @@ class WeightLoadOrder(Pattern):
 
     def _later(self, facts: Facts) -> list[Access]:
         """Loads of a loop over the row that takes in what an earlier loop found for a root, of
-        arrays that the earlier loop does not read."""
+        arrays that the earlier loop neither reads nor writes."""
         roots = [norm.root for norm in normalisations(facts)]
         before = {n for root in roots for n in facts.graph.roots(root.result, *LOOPS)}
         seen = {a.array for a in facts.loads if a.loop in before}
+        seen |= {
+            s.array for s in facts.stores if s.loop is not None
+            and any(facts.graph.rests_on(root.result, s.loop) for root in roots)
+        }  # fmt: skip
         return [
             a
             for a in facts.loads

@@ -123,12 +123,19 @@ def start_of(facts: Facts, access: Access) -> str | None:
 
 
 def starts(facts: Facts, norm: Normalisation) -> frozenset[str | None]:
-    """What the rows of a normalisation are loaded from."""
-    if None not in norm.row:
-        return norm.row
-    summed = [value for total in norm.sums for value in total.op.inputs[:1]]
-    loads = {access for value in summed for access in facts.feeding(value)}
-    return norm.row - {None} | {start_of(facts, access) for access in loads}
+    """What the rows of a normalisation are loaded from, and where what was made of them is kept in
+    between."""
+    own = norm.row
+    if None in norm.row:
+        summed = [value for total in norm.sums for value in total.op.inputs[:1]]
+        loads = {access for value in summed for access in facts.feeding(value)}
+        own = norm.row - {None} | {start_of(facts, access) for access in loads}
+    read = {access.array for access in facts.loads}
+    kept = [one for one in facts.stores if one.array in read and one.value is not None]
+    return own | {
+        start_of(facts, one) for one in kept
+        if any(start_of(facts, access) in own for access in facts.feeding(one.value))
+    }  # fmt: skip
 
 
 def turned(facts: Facts, product: Node, root: Node, row: frozenset[str | None]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kb.analysis.graph import Graph, Node
+from kb.analysis.values import Values
 from kb.ir import Op, Value
 from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, OpKind
 
@@ -32,14 +33,14 @@ class SharedMemory:
 
     graph: Graph
     _places: dict[str, str | None] = field(default_factory=dict)
-    _values: dict[str, list[str]] = field(default_factory=dict)
+    _values: dict[str, list[tuple[str, Node]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for node in self.graph.of(*_WITHOUT, *_ACCESSES):
             value = _stored(node.op)
             place = self.place(node.op) if value is not None else None
             if value is not None and place is not None:
-                self._values.setdefault(place, []).append(value)
+                self._values.setdefault(place, []).append((value, node))
 
     @property
     def allocations(self) -> list[Node]:
@@ -63,6 +64,24 @@ class SharedMemory:
     def stored(self, op: Op) -> list[str]:
         """Values that may lie where an access reads, each once."""
         return self._at(self.place(op))
+
+    def reaching(self, op: Op, values: Values) -> list[str]:
+        """Of the values that may lie where an access reads, those that no later one replaced before
+        and that do not lie a number of elements elsewhere; all of them where a loop around the
+        access puts values there."""
+        place, node = self.place(op), self.graph.producer(op.results[0].name if op.results else "")
+        made = self._values.get(place, []) if place is not None else []
+        around = {id(loop) for loop in node.loops} if node is not None else set()
+        if node is None or any(id(loop) in around for _, one in made for loop in one.loops):
+            return self.stored(op)
+        before = [(value, one) for value, one in made if one.index < node.index]
+        own = _elements(values, node)
+        alike = [pair for pair in before if _elements(values, pair[1]) == own]
+        kept = alike or before or made
+        return list(dict.fromkeys(
+            value for at, (value, one) in enumerate(kept)
+            if not any(_replaces(values, later, one) for _, later in kept[at + 1 :])
+        ))  # fmt: skip
 
     def latest(self, op: Op) -> str:
         """What lies where an access reads; of several values the one that is made of the first."""
@@ -93,7 +112,8 @@ class SharedMemory:
         return next(iter(self._at(self._allocation(address))), address)
 
     def _at(self, place: str | None) -> list[str]:
-        return list(dict.fromkeys(self._values.get(place, ()))) if place is not None else []
+        made = self._values.get(place, ()) if place is not None else ()
+        return list(dict.fromkeys(value for value, _ in made))
 
     def _allocation(self, pointer: str | None) -> str | None:
         if pointer is None:
@@ -129,6 +149,25 @@ class SharedMemory:
         if any(user.op.kind not in _ACCESSES for user in self.graph.users(pointer)):
             return False
         return bool(self.graph.roots(pointer, *OWN_THREAD))
+
+
+def _address(node: Node) -> str | None:
+    return node.op.operand("pointer") if node.kind in _ACCESSES else None
+
+
+def _elements(values: Values, node: Node) -> int | None:
+    """How many elements behind the start an access lies, apart from what its thread adds."""
+    pointer = _address(node)
+    return dict(values.expr(pointer).terms).get((), 0) if pointer is not None else None
+
+
+def _replaces(values: Values, later: Node, before: Node) -> bool:
+    """Whether a store goes where another one went before, outside of loops and as often."""
+    ends = _address(later), _address(before)
+    if None in ends or later.loops or later.kind != before.kind or later.kind in ATOMICS:
+        return False
+    deep = [sum(1 for _ in one.around()) for one in (later, before)]
+    return deep[0] <= deep[1] and values.expr(ends[0]) == values.expr(ends[1])
 
 
 def copied(op: Op) -> str:

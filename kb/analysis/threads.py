@@ -180,7 +180,7 @@ class _Rewriter:
         """A load of shared memory is what was stored there; the stores themselves go."""
         if not op.results:
             return
-        stored = [self.name(value) for value in self.shared.stored(op)]
+        stored = [self.name(value) for value in self.shared.reaching(op, self.values)]
         if stored:
             operands = [("x", stored[0]), *(("also", value) for value in stored[1:])]
             self.emit(OpKind.COPY, op.span, *operands, result=op.results[0].name)
