@@ -261,10 +261,11 @@ def advanced(text: str) -> str:
             if name in own:
                 continue
             number += 1
-            place = statement.start_byte
-            edits.append(
-                (place, place, f"auto {name} = {taken[0]} + {bracketed(text_of(first))}; ")
-            )
+            before, offset = statement.prev_sibling, bracketed(text_of(first))
+            asked = before is not None and before.type == "preproc_call"
+            place = before.start_byte if before is not None and asked else statement.start_byte
+            told = f"auto {name} = {taken[0]} + {offset};"
+            edits.append((place, place, f"{told}\n" if asked else f"{told} "))
             edits.append((node.start_byte, node.end_byte, f"{name}[{text_of(rest)}]"))
     return applied(text, edits)
 

@@ -45,7 +45,7 @@ def applied(text: str, edits: list[Edit]) -> str:
     """The text with the edits that lie in no other one."""
     data = text.encode("ascii", "replace")
     done = len(data) + 1
-    for first, last, instead in sorted(edits, key=lambda e: (-e[0], e[1])):
+    for first, last, instead in sorted(edits, key=lambda e: (-e[0], e[0] == e[1], e[1])):
         if last <= done:
             data = data[:first] + instead.encode() + data[last:]
             done = first
