@@ -7,15 +7,22 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from benchmarks.invariance.cuda_syntax import (
+    Edit,
+    applied,
+    below,
+    bracketed,
+    changed,
+    functions,
+    sides_of,
+    text_of,
+    written,
+)
 from extractors.cuda.grammar import syntax_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
 
-Edit = tuple[int, int, str]
-"""First byte, byte behind the last one, and what stands there instead."""
-
-_DEVICE = re.compile(r"__(global|device)__")
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _PLAIN = frozenset(
     {"identifier", "number_literal", "binary_expression", "parenthesized_expression"}
@@ -26,103 +33,30 @@ _NAMES = ("identifier", "type_identifier")
 _PARAMETERS = ("parameter_declaration", "optional_parameter_declaration")
 
 
-def _text(node: Syntax) -> str:
-    return (node.text or b"").decode("ascii", "replace")
-
-
-def _below(node: Syntax) -> Iterator[Syntax]:
-    pending = [node]
-    while pending:
-        one = pending.pop()
-        yield one
-        pending += reversed(one.children)
-
-
-def _functions(root: Syntax) -> Iterator[Syntax]:
-    """Functions of the device that the grammar reads without an error."""
-    for node in _below(root):
-        body = node.child_by_field_name("body") if node.type == "function_definition" else None
-        if body is None or node.has_error or body.type != "compound_statement":
-            continue
-        if _DEVICE.search(_text(node)[: body.start_byte - node.start_byte]):
-            yield node
-
-
-def _applied(text: str, edits: list[Edit]) -> str:
-    """The text with the edits that lie in no other one."""
-    data = text.encode("ascii", "replace")
-    done = len(data) + 1
-    for first, last, instead in sorted(edits, key=lambda e: (-e[0], e[1])):
-        if last <= done:
-            data = data[:first] + instead.encode() + data[last:]
-            done = first
-    return data.decode("ascii")
-
-
-def _written(node: Syntax, change: Callable[[Syntax], str | None]) -> str:
-    """The text of a node in which what `change` takes is changed, at every depth."""
-    told = change(node)
-    if told is not None:
-        return told
-    if not node.children:
-        return _text(node)
-    data, at, parts = node.text or b"", node.start_byte, []
-    for child in node.children:
-        parts.append(data[at - node.start_byte : child.start_byte - node.start_byte].decode())
-        parts.append(_written(child, change))
-        at = child.end_byte
-    return "".join([*parts, data[at - node.start_byte :].decode()])
-
-
-def _changed(text: str, change: Callable[[Syntax], str | None]) -> str:
-    """Every function of the device with what `change` makes of its body's nodes."""
-    edits = []
-    for function in _functions(syntax_tree(text)):
-        body = function.child_by_field_name("body")
-        if body is not None:
-            edits.append((body.start_byte, body.end_byte, _written(body, change)))
-    return _applied(text, edits)
-
-
-def _sides(node: Syntax) -> tuple[Syntax, str, Syntax] | None:
-    """Left, operator and right of a binary expression."""
-    if node.type != "binary_expression":
-        return None
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    operator = node.child_by_field_name("operator")
-    if left is None or right is None or operator is None:
-        return None
-    return left, _text(operator), right
-
-
-def _bracketed(text: str) -> str:
-    return text if re.fullmatch(r"[\w.:]+", text) else f"({text})"
-
-
 def commuted(text: str) -> str:
     """Operands of sums, products and bit operations change places."""
 
     def change(node: Syntax) -> str | None:
-        sides = _sides(node)
+        sides = sides_of(node)
         if sides is None or sides[1] not in ("+", "*", "&", "|", "^"):
             return None
-        left, right = (_bracketed(_written(side, change)) for side in (sides[0], sides[2]))
+        left, right = (bracketed(written(side, change)) for side in (sides[0], sides[2]))
         return f"{right} {sides[1]} {left}"
 
-    return _changed(text, change)
+    return changed(text, change)
 
 
 def mirrored(text: str) -> str:
     """Comparisons the other way round."""
 
     def change(node: Syntax) -> str | None:
-        sides = _sides(node)
+        sides = sides_of(node)
         if sides is None or sides[1] not in _MIRRORED:
             return None
-        left, right = (_bracketed(_written(side, change)) for side in (sides[0], sides[2]))
+        left, right = (bracketed(written(side, change)) for side in (sides[0], sides[2]))
         return f"{right} {_MIRRORED[sides[1]]} {left}"
 
-    return _changed(text, change)
+    return changed(text, change)
 
 
 def written_out(text: str) -> str:
@@ -136,18 +70,20 @@ def written_out(text: str) -> str:
             )  # fmt: skip
             if not alone or name is None or name.type != "identifier":
                 return None
-            return f"{_text(name)} {'+' if '++' in _text(node) else '-'}= 1"
+            return f"{text_of(name)} {'+' if '++' in text_of(node) else '-'}= 1"
         if node.type != "assignment_expression" or node.parent is None:
             return None
         operator, left = node.child_by_field_name("operator"), node.child_by_field_name("left")
         right = node.child_by_field_name("right")
         if operator is None or left is None or right is None or left.type != "identifier":
             return None
-        if _text(operator) not in ("+=", "-=", "*="):
+        if text_of(operator) not in ("+=", "-=", "*="):
             return None
-        return f"{_text(left)} = {_text(left)} {_text(operator)[0]} ({_written(right, change)})"
+        return (
+            f"{text_of(left)} = {text_of(left)} {text_of(operator)[0]} ({written(right, change)})"
+        )
 
-    return _changed(text, change)
+    return changed(text, change)
 
 
 def other_side(text: str) -> str:
@@ -161,8 +97,8 @@ def other_side(text: str) -> str:
             ]
             if any(part is None for part in parts):
                 return None
-            asked, yes, no = (_written(part, change) for part in parts if part is not None)
-            return f"!({asked}) ? {_bracketed(no)} : {_bracketed(yes)}"
+            asked, yes, no = (written(part, change) for part in parts if part is not None)
+            return f"!({asked}) ? {bracketed(no)} : {bracketed(yes)}"
         if node.type != "if_statement":
             return None
         condition = node.child_by_field_name("condition")
@@ -175,49 +111,51 @@ def other_side(text: str) -> str:
         if len(sides) != 1 or sides[0].type == "if_statement" or then.type != "compound_statement":
             return None
         word = "if constexpr" if any(c.type == "constexpr" for c in node.children) else "if"
-        asked = _written(condition, change)
-        return f"{word} (!{asked}) {_written(sides[0], change)} else {_written(then, change)}"
+        asked = written(condition, change)
+        return f"{word} (!{asked}) {written(sides[0], change)} else {written(then, change)}"
 
-    return _changed(text, change)
+    return changed(text, change)
 
 
 def named(text: str) -> str:
     """A part of what a statement computes gets a name of its own."""
     edits: list[Edit] = []
-    for number, (statement, part) in enumerate(_parts(syntax_tree(text))):
+    for number, (statement, part) in enumerate(parts_of(syntax_tree(text))):
         name = f"part{number}_"
-        edits.append((statement.start_byte, statement.start_byte, f"auto {name} = {_text(part)}; "))
+        edits.append(
+            (statement.start_byte, statement.start_byte, f"auto {name} = {text_of(part)}; ")
+        )
         edits.append((part.start_byte, part.end_byte, name))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
-def _parts(root: Syntax) -> Iterator[tuple[Syntax, Syntax]]:
+def parts_of(root: Syntax) -> Iterator[tuple[Syntax, Syntax]]:
     """Declarations and assignments with an inner sum or product of names and numbers."""
-    for function in _functions(root):
-        for node in _below(function):
+    for function in functions(root):
+        for node in below(function):
             inside = node.parent is not None and node.parent.type == "compound_statement"
             if not inside or node.type not in ("declaration", "expression_statement"):
                 continue
             plain = _inner(node)
-            if plain is not None and "static" not in _text(node)[:40]:
+            if plain is not None and "static" not in text_of(node)[:40]:
                 yield node, plain
 
 
 def _inner(statement: Syntax) -> Syntax | None:
     """The first inner binary expression of names and numbers that always runs."""
-    for node in _below(statement):
+    for node in below(statement):
         if node.type in ("conditional_expression", "lambda_expression", "initializer_list"):
             return None
         if node.type in ("array_declarator", "template_argument_list", "attribute_declaration"):
             return None
-        sides = _sides(node)
+        sides = sides_of(node)
         if sides is not None and sides[1] in ("&&", "||", "<<"):
             return None
         if sides is None or node.parent is None or node.parent.type == "init_declarator":
             continue
         if node.parent.type == "assignment_expression" or sides[1] not in ("+", "-", "*", "/", "%"):
             continue
-        if all(one.type in _PLAIN or not one.is_named for one in _below(node)):
+        if all(one.type in _PLAIN or not one.is_named for one in below(node)):
             return node
     return None
 
@@ -225,34 +163,34 @@ def _inner(statement: Syntax) -> Syntax | None:
 def guarded(text: str) -> str:
     """`if (c) return;` as a branch around what follows."""
     edits: list[Edit] = []
-    for function in _functions(syntax_tree(text)):
+    for function in functions(syntax_tree(text)):
         body = function.child_by_field_name("body")
         for node in body.named_children if body is not None else ():
             asked = node.child_by_field_name("condition") if node.type == "if_statement" else None
             then = node.child_by_field_name("consequence")
             if asked is None or then is None or node.child_by_field_name("alternative") is not None:
                 continue
-            if re.fullmatch(r"\{?\s*return\s*;\s*\}?", _text(then)) and body is not None:
-                edits.append((node.start_byte, node.end_byte, f"if (!{_text(asked)}) {{"))
+            if re.fullmatch(r"\{?\s*return\s*;\s*\}?", text_of(then)) and body is not None:
+                edits.append((node.start_byte, node.end_byte, f"if (!{text_of(asked)}) {{"))
                 edits.append((body.end_byte - 1, body.end_byte - 1, "}"))
                 break
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def renamed(text: str) -> str:
     """What functions of the device declare in their bodies gets other names."""
     edits: list[Edit] = []
-    for function in _functions(syntax_tree(text)):
+    for function in functions(syntax_tree(text)):
         body = function.child_by_field_name("body")
         if body is None:
             continue
         names = {name: f"n{at}_" for at, name in enumerate(sorted(_declared(body)))}
         edits += [
-            (node.start_byte, node.end_byte, names[_text(node)])
-            for node in _below(body)
-            if node.type in _NAMES and _text(node) in names and not _qualified(node)
+            (node.start_byte, node.end_byte, names[text_of(node)])
+            for node in below(body)
+            if node.type in _NAMES and text_of(node) in names and not _qualified(node)
         ]
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def _qualified(node: Syntax) -> bool:
@@ -262,7 +200,7 @@ def _qualified(node: Syntax) -> bool:
 def _declared(body: Syntax) -> set[str]:
     """Names of declarations in a body; not those that are called or stand for a macro."""
     found = set()
-    for node in _below(body):
+    for node in below(body):
         if node.type == "init_declarator" or node.parent is None:
             held = node.child_by_field_name("declarator")
         elif node.type == "identifier" and node.parent.type == "declaration":
@@ -272,10 +210,10 @@ def _declared(body: Syntax) -> set[str]:
         while held is not None and held.type in ("pointer_declarator", "array_declarator"):
             held = held.child_by_field_name("declarator")
         if held is not None and held.type == "identifier":
-            found.add(_text(held))
+            found.add(text_of(held))
     called = {
-        _text(function)
-        for node in _below(body)
+        text_of(function)
+        for node in below(body)
         if node.type == "call_expression"
         and (function := node.child_by_field_name("function")) is not None
     }
@@ -285,10 +223,10 @@ def _declared(body: Syntax) -> set[str]:
 def outlined(text: str) -> str:
     """The body of every kernel moves into a function of the device."""
     edits: list[Edit] = []
-    for function in _functions(syntax_tree(text)):
+    for function in functions(syntax_tree(text)):
         body = function.child_by_field_name("body")
         names = _given(function)
-        if body is None or names is None or "__global__" not in _text(function)[:400]:
+        if body is None or names is None or "__global__" not in text_of(function)[:400]:
             continue
         template = function.parent if function.parent is not None else function
         whole = template if template.type == "template_declaration" else function
@@ -298,16 +236,16 @@ def outlined(text: str) -> str:
         kernel = _name(function)
         if kernel is None:
             continue
-        name = f"{_text(kernel)}_part"
-        head = _text(whole)[: body.start_byte - whole.start_byte]
+        name = f"{text_of(kernel)}_part"
+        head = text_of(whole)[: body.start_byte - whole.start_byte]
         before = head[: kernel.start_byte - whole.start_byte]
         behind = head[kernel.end_byte - whole.start_byte :]
         before = re.sub(r"__launch_bounds__\s*\(([^()]|\([^()]*\))*\)", "", before)
         declared = before.replace("__global__", "__device__ __forceinline__") + name + behind
-        edits.append((whole.start_byte, whole.start_byte, f"{declared}{_text(body)}\n"))
+        edits.append((whole.start_byte, whole.start_byte, f"{declared}{text_of(body)}\n"))
         call = f"{{ {name}{arguments}({', '.join(names)}); }}"
         edits.append((body.start_byte, body.end_byte, call))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def _declarator(function: Syntax) -> Syntax | None:
@@ -337,7 +275,7 @@ def _given(function: Syntax) -> list[str] | None:
             held = held.named_children[-1] if held.named_children else None
         if held is None:
             return None
-        names.append(_text(held))
+        names.append(text_of(held))
     return names if given is not None else None
 
 
@@ -348,13 +286,17 @@ def _arguments(whole: Syntax) -> str | None:
     given = whole.child_by_field_name("parameters")
     names = []
     for one in given.named_children if given is not None else ():
-        held = [n for n in _below(one) if n.type in ("identifier", "type_identifier")]
+        held = [n for n in below(one) if n.type in ("identifier", "type_identifier")]
         name = one.child_by_field_name("declarator") or one.child_by_field_name("name")
         if name is not None:
-            name = next((x for x in _below(name) if x.type.endswith("identifier")), name)
-        if "..." in _text(one) or not held or one.type == "template_template_parameter_declaration":
+            name = next((x for x in below(name) if x.type.endswith("identifier")), name)
+        if (
+            "..." in text_of(one)
+            or not held
+            or one.type == "template_template_parameter_declaration"
+        ):
             return None
-        names.append(_text(name if name is not None else held[-1]))
+        names.append(text_of(name if name is not None else held[-1]))
     return f"<{', '.join(names)}>"
 
 

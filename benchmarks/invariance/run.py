@@ -5,9 +5,10 @@
 Files with kernels are drawn from the default set with a seed: Python, and CUDA C++ (`--cuda`).
 Python is read as it is and after every change of `spellings` and of `rewriting` (new names, another
 order of independent statements, the body in a helper), by itself, without the host code of its
-package; CUDA C++ after every change of `cuda_spellings`, with its headers. Compared are axis, value
-and pattern of all decisions, and the operation; whether a helper holds the body is what the changes
-with helpers change. Writes results.json and table.md beside this file.
+package; CUDA C++ after every change of `cuda_spellings`, `cuda_forms` and `cuda_words`, with its
+headers. Compared are axis, value and pattern of all decisions, and the operation; whether a helper
+holds the body is what the changes with helpers change. Writes results.json and table.md beside this
+file.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from api.lookups import Lookups
 from api.pool import Work, each
 from api.sources import SourceFile, source_files
 from benchmarks.invariance import cuda_spellings, rewriting
+from benchmarks.invariance.cuda_forms import FORMS
+from benchmarks.invariance.cuda_words import WORDS
 from benchmarks.invariance.spellings import CHANGES
 from extractors.detect import detect
 from extractors.modules import ModuleText
@@ -48,7 +51,14 @@ EVERY: dict[str, Callable[[str], str]] = {
     "body in a helper": rewriting.outline,
     **CHANGES,
 }
-LANGUAGES = {"Triton and cuTile": EVERY, "CUDA C++": cuda_spellings.CHANGES}
+LANGUAGES = {
+    "Triton and cuTile": EVERY,
+    "CUDA C++": {
+        **cuda_spellings.CHANGES,
+        **FORMS,
+        **WORDS,
+    },
+}
 
 Seen = tuple[str, Counter[tuple[str, str, str]], str | None]
 

@@ -32,7 +32,7 @@ def counted(
         if not isinstance(variable, n.Variable) or variable.type.pointers:
             continue
         bound = _bound(node.condition, variable.name)
-        steps = _parts(node.after)
+        steps = steps_of(node.after)
         mine = [s for s in steps if isinstance(s, n.Assign) and _is(s.target, variable.name)]
         if bound is None or len(mine) != 1 or _writes(node.body, variable.name):
             continue
@@ -45,8 +45,8 @@ def counted(
             continue
         others = tuple(s for s in steps if s is not step)
         changing = _names(node.body) | _names(others)
-        mentioned = (name for part in (high, step.value) for name in _mentioned(part))
-        if any(name in changing and not lasting(name) for name in mentioned):
+        read = (name for part in (high, step.value) for name in mentioned(part))
+        if any(name in changing and not lasting(name) for name in read):
             continue
         if assigned((high, step.value)):
             continue
@@ -56,9 +56,10 @@ def counted(
     return None
 
 
-def _parts(node: n.Expr | None) -> tuple[n.Expr, ...]:
+def steps_of(node: n.Expr | None) -> tuple[n.Expr, ...]:
+    """What commas separate, in order."""
     if isinstance(node, n.Binary) and node.operator == ",":
-        return (*_parts(node.left), *_parts(node.right))
+        return (*steps_of(node.left), *steps_of(node.right))
     return (node,) if node is not None else ()
 
 
@@ -70,7 +71,7 @@ def _bound(node: n.Expr | None, name: str) -> tuple[str, n.Expr] | None:
         (node.operator, node.left, node.right),
         (_TURNED[node.operator], node.right, node.left),
     ):
-        if name in _mentioned(other):
+        if name in mentioned(other):
             continue
         if _is(this, name):
             return operator, other
@@ -84,7 +85,7 @@ def _added(node: n.Expr, name: str) -> n.Expr | None:
     """What is added to a variable."""
     if isinstance(node, n.Binary) and node.operator == "+":
         for this, other in ((node.left, node.right), (node.right, node.left)):
-            if _is(this, name) and name not in _mentioned(other):
+            if _is(this, name) and name not in mentioned(other):
                 return other
     return None
 
@@ -93,7 +94,8 @@ def _is(node: n.Expr, name: str) -> bool:
     return isinstance(node, n.Name) and node.text == name
 
 
-def _mentioned(node: object) -> set[str]:
+def mentioned(node: object) -> set[str]:
+    """Names that code reads or writes."""
     return {one.text for one in n.inside(node) if isinstance(one, n.Name)}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
+from extractors.cuda.counting import as_for
 from extractors.cuda.macros import LABEL
 from extractors.cuda.mistaken import mistaken
 from extractors.cuda.parse_expressions import ExpressionBuilder
@@ -76,7 +77,7 @@ class StatementBuilder(ExpressionBuilder):
                     statement = replace(statement, unroll=unroll, pragma=line)
                 found.append(statement)
             unroll = None
-        return tuple(found)
+        return as_for(found)
 
     def _unroll(self, node: Syntax) -> int | str | None:
         """0 to unroll completely, 1 not to, another number or the name of one."""

@@ -59,7 +59,7 @@ class Base2Exponential(Pattern):
         powers = [e.node for e in facts.exponentials if e.base2]
         factors = {node for power in powers for node in _factors(facts, power)}
         if powers and factors:
-            folded = any(not n.inside(p.loop) if p.loop else True for n in factors for p in powers)
+            folded = any(_ahead(facts, n, p) for n in factors for p in powers)
             scalar = any(not facts.types.shape(n.result) for n in factors)
             value = (
                 "exp2 with log2e folded into the scale"
@@ -69,6 +69,17 @@ class Base2Exponential(Pattern):
             yield self.decide(facts, value, (*factors, *powers, *_scaled(facts, factors)))
         elif powers:
             yield self.decide(facts, "exp2", powers)
+
+
+def _ahead(facts: Facts, factor: Node, power: Node) -> bool:
+    """Whether a factor is the same in every round of the loop around an exponential."""
+    if power.loop is None or not factor.inside(power.loop):
+        return True
+    made = [facts.graph.producer(v) for v in factor.op.inputs if facts.values.literal(v) is None]
+    inside = [one for one in made if one is not None and one.inside(power.loop)]
+    loop = power.loop.op
+    carried = {a.name for region in loop.regions for a in region.arguments}
+    return not inside and not carried & set(factor.op.inputs)
 
 
 def _scaled(facts: Facts, factors: set[Node]) -> list[Node]:

@@ -9,7 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.rotations import Turn, rotations
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -61,6 +61,7 @@ _THREADS = """__global__ void turn(const float* x, float* out, float base, int h
     out[row * 2 * h + at + h] = b * c + a * s;
 }
 """
+_ADDS = CASTS | VIEWS | {OpKind.ADD, OpKind.SUB, OpKind.FMA, OpKind.YIELD}
 _COMPUTED = "sines and cosines computed in the kernel"
 _READ = "sines and cosines read from a table"
 
@@ -150,7 +151,7 @@ def _loaded(facts: Facts, turn: Turn) -> list[Node | Access]:
     """Loads of the factors, where what was turned is stored; a sum of it is a product of complex
     numbers. Where both sides are loaded alike, the factors are those that lie less as the result
     does."""
-    if any(user.kind in REDUCTIONS for user in facts.graph.downstream(turn.node.result, 12)):
+    if _summed(facts, turn.node.result):
         return []
     sides = [
         [a for value in pair for a in facts.held_loads(value) or facts.feeding(value)]
@@ -163,3 +164,17 @@ def _loaded(facts: Facts, turn: Turn) -> list[Node | Access]:
         len({atom for a in side for e in a.index for atom in e.atoms()} & placed) for side in sides
     ]
     return [*sides[1 if shared[1] < shared[0] and sides[1] else 0]]
+
+
+def _summed(facts: Facts, value: str) -> bool:
+    """Whether a value goes into a reduction, by itself or added to others."""
+    pending, seen = [value], {value}
+    for current in pending:
+        for user in facts.graph.users(current):
+            if user.kind in REDUCTIONS:
+                return True
+            if user.kind in _ADDS:
+                new = [v for v in facts.graph.onward(user, current) if v not in seen]
+                seen.update(new)
+                pending += new
+    return False

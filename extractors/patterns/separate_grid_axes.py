@@ -58,6 +58,29 @@ __global__ void scale(const float* x, const float* f, float* out, int rows, int 
 """
 
 
+_WHICH_THREADS = """__global__ void halves(const float* x, float* out, int n) {
+    int at = blockIdx.x * n + threadIdx.x;
+    int half;
+    if (blockIdx.y == 0) half = 0; else half = n / 2;
+    out[at + half] = x[at + half] + 1.f;
+}
+"""
+
+
+_WHICH = (
+    POINTER
+    + """
+@triton.jit
+def halves(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, T)
+    half = 0
+    if tl.program_id(1) > 0:
+        half = n // 2
+    tl.store(out + at + half, tl.load(x + at + half) + 1)
+"""
+)
+
+
 class SeparateGridAxes(Pattern):
     """Every axis of the grid is used by itself, or one id is walked over all work items."""
 
@@ -74,6 +97,8 @@ class SeparateGridAxes(Pattern):
         Case(_SINGLE_TILE, "grid of one program"),
         Case(PRODUCT_THREADS, "separate grid axes"),
         Case(_FLAT_THREADS, "one axis of tiles"),
+        Case(_WHICH_THREADS, "separate grid axes"),
+        Case(_WHICH, "separate grid axes"),
     )
     near_misses = (
         NearMiss(
@@ -114,9 +139,16 @@ class SeparateGridAxes(Pattern):
             yield self.decide(facts, self._single(facts), [*ids, *self._parts(facts)])
 
     def _places(self, facts: Facts, node: Node) -> bool:
-        """Whether an id says where something is read or written, or is handed to what may do so."""
+        """Whether an id says where something is read or written, or which of several places, or is
+        handed to what may do so."""
+        asking = [
+            one
+            for one in facts.graph.of(OpKind.IF, OpKind.IF_EXPRESSION)
+            if one.op.results and facts.graph.rests_on(one.op.inputs[0], node)
+        ]
+        nodes = facts.graph.node_set([node, *asking])
         return any(
-            facts.graph.rests_on(value, node)
+            facts.graph.rests_on_any(value, nodes)
             for access in facts.accesses
             for role, value in access.node.op.operands
             if role not in ("value", "mask")

@@ -104,15 +104,15 @@ def _shares(facts: Facts) -> Iterator[tuple[Node, Expr]]:
         for block, factor in (sides, sides[::-1]) if len(sides) == 2 else ():
             atoms = factor.atoms()
             fixed = all(a.kind is AtomKind.PARAMETER and a.value in facts.constexprs for a in atoms)
-            if fixed and (atoms or (factor.constant or 0) > 1) and _of_block(block):
+            if fixed and (atoms or (factor.constant or 0) > 1) and _of_block(block, facts):
                 yield node, factor
 
 
-def _of_block(number: Expr) -> bool:
-    """Whether a number is the id of a block, perhaps times something."""
-    kinds = {AtomKind.BLOCK, AtomKind.PARAMETER}
+def _of_block(number: Expr, facts: Facts) -> bool:
+    """Whether a number is the id of a block, perhaps times what is compiled in."""
     inner = [atom for factors, _ in number.terms for atom in factors]
-    return len(number.terms) == 1 and AtomKind.BLOCK in {atom.kind for atom in inner} <= kinds
+    fixed = all(a.kind is AtomKind.BLOCK or a.value in facts.constexprs for a in inner)
+    return len(number.terms) == 1 and fixed and any(a.kind is AtomKind.BLOCK for a in inner)
 
 
 def _number(values: Values, node: Node) -> bool:

@@ -7,11 +7,12 @@ from functools import cache
 
 import pytest
 
-from benchmarks.invariance.cuda_spellings import CHANGES
+from benchmarks.invariance.run import LANGUAGES
 from extractors.cuda.read import read_cuda
 from extractors.detect import detect
 from extractors.patterns import cases_norms_threads, cases_rows_threads, cases_threads
 
+CHANGES = LANGUAGES["CUDA C++"]
 STRUCTURE = "code_structure"
 OTHER = {"return as a branch"}
 """What boundary_handling has values of its own for."""
