@@ -375,7 +375,7 @@ class Walker:
         for statement in called[0].body.body:
             inner = statement.value if isinstance(statement, n.Do) else statement
             for check in checked(inner):
-                yield replace(check, handed=(handed,))
+                yield replace(check, given=handed)
 
     def _keep(
         self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],
