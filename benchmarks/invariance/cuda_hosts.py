@@ -1,5 +1,5 @@
-"""Other spellings of launches in CUDA C++ that mean the same: extents with names and without, through
-an address, a configuration, a function or a lambda, and template arguments with names."""
+"""Other spellings of launches in CUDA C++ that mean the same: extents with names and without,
+through an address, a configuration, a function or a lambda, and named template arguments."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from extractors.cuda.grammar import syntax_tree
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
 
-_NUMBER = re.compile(r"-?\d+")
-_CEIL = re.compile(r"(?i)(\w+::)*(ceil_?div|div_?(round_?)?up|cdiv|ceil_?divide|ceildiv)")
 _WORDS = ("grid", "block", "bytes", "stream")
 _KINDS = ("dim3", "dim3", "size_t", "auto")
 """What a launch gives in its brackets, and types of it."""
@@ -186,62 +184,6 @@ def _declared_once(extent: Syntax, block: Syntax, site: Site) -> tuple[Syntax, s
     return None
 
 
-def rounded_up(text: str) -> str:
-    """`(a + b - 1) / b` by a helper function."""
-    edits, starts = [], set()
-    for function in _hosts(syntax_tree(text)):
-        for node in _below(function):
-            pair = _rounding(node)
-            if pair is not None:
-                edits.append((node.start_byte, node.end_byte, f"parts_of_({', '.join(pair)})"))
-                starts.add(_outermost(function).start_byte)
-    if edits:
-        helper = (
-            "template <typename A, typename B>\n"
-            "inline auto parts_of_(A a, B b) { return (a + b - 1) / b; }\n"
-        )
-        edits.append((min(starts), min(starts), helper))
-    return _applied(text, edits)
-
-
-def spelled_out(text: str) -> str:
-    """A call of a helper that rounds a quotient up as `(a + b - 1) / b`."""
-    edits = []
-    for function in _hosts(syntax_tree(text)):
-        for node in _below(function):
-            called = node.child_by_field_name("function") if node.type == "call_expression" else None
-            given = node.child_by_field_name("arguments")
-            if called is None or given is None or not _CEIL.fullmatch(_text(called)):
-                continue
-            sides = [f"({_text(one)})" for one in _written(given)]
-            if len(sides) == 2:
-                made = f"(({sides[0]} + {sides[1]} - 1) / {sides[1]})"
-                edits.append((node.start_byte, node.end_byte, made))
-    return _applied(text, edits)
-
-
-def _rounding(node: Syntax) -> tuple[str, str] | None:
-    """Dividend and divisor of a quotient that is rounded up."""
-    if node.type != "binary_expression" or node.has_error:
-        return None
-    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    if left is None or right is None or left.type != "parenthesized_expression":
-        return None
-    by = _text(right)
-    whole = re.fullmatch(r"\((.*)\+\s*(.*?)\s*-\s*1\s*\)", _text(left), re.DOTALL)
-    less = re.fullmatch(r"\((.*)\+\s*\(\s*(.*?)\s*-\s*1\s*\)\s*\)", _text(left), re.DOTALL)
-    for met in (less, whole):
-        if met is not None and met.group(2) == by and "/" in _text(node):
-            inner = met.group(1).strip()
-            balanced = inner.count("(") == inner.count(")") and re.fullmatch(r"[\w.()\s*>-]+", inner)
-            return (inner, by) if balanced else None
-    if _NUMBER.fullmatch(by):
-        met = re.fullmatch(r"\(([\w.]+)\s*\+\s*(\d+)\s*\)", _text(left))
-        if met is not None and int(met.group(2)) == int(by) - 1:
-            return met.group(1), by
-    return None
-
-
 def _hosts(root: Syntax) -> Iterator[Syntax]:
     """Functions of the host that stand in no struct."""
     for node in _below(root):
@@ -313,7 +255,7 @@ def by_function(text: str) -> str:
     root = syntax_tree(text)
     kernels = _kernels(root)
     edits: list[Edit] = []
-    made: set[tuple[str, int]] = set()
+    made: set[tuple[str, int, bool]] = set()
     for site in _sites(root):
         kernel = kernels.get(site.name)
         if kernel is None or kernel.whole.end_byte > site.statement.start_byte:
@@ -322,12 +264,14 @@ def by_function(text: str) -> str:
         if head is None or names is None:
             continue
         count = len(site.extents)
-        if (site.name, count) not in made:
-            made.add((site.name, count))
+        names = names if site.template else []
+        if (site.name, count, bool(names)) not in made:
+            made.add((site.name, count, bool(names)))
             edits.append((kernel.whole.end_byte, kernel.whole.end_byte,
                           _launching(site.name, count, kernel, head, names)))  # fmt: skip
         given = [*map(_text, site.extents), *map(_text, _written(site.arguments))]
-        called = _text(site.kernel).replace(site.name, f"launch_{site.name}{count}_", 1)
+        launcher = _launcher(site.name, count, names)
+        called = _text(site.kernel).replace(site.name, launcher, 1)
         edits.append(site.instead("", f"{called}({', '.join(given)})"))
     return _applied(text, edits)
 
@@ -342,7 +286,12 @@ def _launching(
     parameters = ", ".join([*kinds, *([parameters] if parameters else [])])
     arguments = f"<{', '.join(names)}>" if names else ""
     launch = f"{name}{arguments}<<<{inside}>>>({', '.join(kernel.parameters)});"
-    return f"\n{template}static void launch_{name}{count}_({parameters}) {{ {launch} }}\n"
+    launcher = _launcher(name, count, names)
+    return f"\n{template}static void {launcher}({parameters}) {{ {launch} }}\n"
+
+
+def _launcher(name: str, count: int, names: list[str]) -> str:
+    return f"launch_{name}{count}{'t' if names else ''}_"
 
 
 def _head(kernel: Kernel) -> tuple[str, str] | None:
@@ -421,8 +370,6 @@ def template_named(text: str) -> str:
 CHANGES: dict[str, Callable[[str], str]] = {
     "extents named": extents_named,
     "extents in place": extents_in_place,
-    "rounded up by a function": rounded_up,
-    "rounding up spelled out": spelled_out,
     "by address": by_address,
     "by configuration": by_configuration,
     "by configuration in braces": by_configuration_in_braces,

@@ -1,19 +1,31 @@
 """Other spellings of what stands around a launch in CUDA C++: parameters in a struct, checks as
-branches, and branches as a switch."""
+branches, branches as a switch, and quotients that are rounded up by a function."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from benchmarks.invariance.cuda_hosts import Kernel, Site, _hosts, _kernels, _sites, _template_names, _written
+from benchmarks.invariance.cuda_hosts import (
+    Kernel,
+    Site,
+    _hosts,
+    _kernels,
+    _outermost,
+    _sites,
+    _template_names,
+    _written,
+)
 from benchmarks.invariance.cuda_spellings import Edit, _applied, _below, _declarator, _text
 from extractors.cuda.grammar import syntax_tree
 
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
 
+_NUMBER = re.compile(r"-?\d+")
+_CEIL = re.compile(r"(?i)(\w+::)*(ceil_?div|div_?(round_?)?up|cdiv|ceil_?divide|ceildiv)")
 _CHECK = re.compile(r"(TVM_FFI_I|STD_TORCH_|TORCH_|FLASHINFER_)?CHECK")
 _PARAMETER = re.compile(r"(?s)(.*?[\s*])(\w+)")
 
@@ -61,9 +73,8 @@ def checks_apart(text: str) -> str:
 def checks_together(text: str) -> str:
     """Two checks, one behind the other, as one of `a && b`."""
     edits: list[Edit] = []
-    found = [(node, given) for node, given in _checks(syntax_tree(text))]
     taken = 0
-    for (node, given), (other, too) in zip(found, found[1:], strict=False):
+    for (node, given), (other, too) in pairwise(_checks(syntax_tree(text))):
         if node.next_named_sibling != other or node.start_byte < taken:
             continue
         word = _text(node).partition("(")[0]
@@ -119,7 +130,8 @@ def branches_as_switch(text: str) -> str:
                 f"{f'case {label}' if label else 'default'}: {{ {body} break; }}"
                 for label, body in cases
             ]
-            edits.append((node.start_byte, node.end_byte, f"switch ({asked}) {{ {' '.join(told)} }}"))
+            whole = f"switch ({asked}) {{ {' '.join(told)} }}"
+            edits.append((node.start_byte, node.end_byte, whole))
     return _applied(text, edits)
 
 
@@ -157,16 +169,16 @@ def switch_as_branches(text: str) -> str:
     edits: list[Edit] = []
     for function in _hosts(syntax_tree(text)):
         for node in _below(function):
-            asked = node.child_by_field_name("condition") if node.type == "switch_statement" else None
-            body = node.child_by_field_name("body")
-            if asked is None or body is None or node.has_error:
+            asked, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
+            if node.type != "switch_statement" or asked is None or body is None or node.has_error:
                 continue
             cases = _cases(body)
             if cases is None or not re.fullmatch(r"\([\w.]+\)", _text(asked)):
                 continue
-            told = [f"if ({_text(asked)[1:-1]} == {label}) {{ {inner} }}" for label, inner in cases if label]
-            rest = [f"{{ {inner} }}" for label, inner in cases if not label]
-            edits.append((node.start_byte, node.end_byte, " else ".join([*told, *rest])))
+            what = _text(asked)[1:-1]
+            told = [f"if ({what} == {at}) {{ {inner} }}" for at, inner in cases if at]
+            told += [f"{{ {inner} }}" for at, inner in cases if not at]
+            edits.append((node.start_byte, node.end_byte, " else ".join(told)))
     return _applied(text, edits)
 
 
@@ -286,7 +298,65 @@ def _struct(name: str, kernel: Kernel, fields: list[str], names: list[str]) -> l
     ]  # fmt: skip
 
 
+def rounded_up(text: str) -> str:
+    """`(a + b - 1) / b` by a helper function."""
+    edits, starts = [], set()
+    for function in _hosts(syntax_tree(text)):
+        for node in _below(function):
+            pair = _rounding(node)
+            if pair is not None:
+                edits.append((node.start_byte, node.end_byte, f"parts_of_({', '.join(pair)})"))
+                starts.add(_outermost(function).start_byte)
+    if edits:
+        helper = (
+            "template <typename A, typename B>\n"
+            "inline auto parts_of_(A a, B b) { return (a + b - 1) / b; }\n"
+        )
+        edits.append((min(starts), min(starts), helper))
+    return _applied(text, edits)
+
+
+def spelled_out(text: str) -> str:
+    """A call of a helper that rounds a quotient up as `(a + b - 1) / b`."""
+    edits = []
+    for function in _hosts(syntax_tree(text)):
+        for node in _below(function):
+            called = node.child_by_field_name("function")
+            given = node.child_by_field_name("arguments")
+            if called is None or given is None or not _CEIL.fullmatch(_text(called)):
+                continue
+            sides = [f"({_text(one)})" for one in _written(given)]
+            if len(sides) == 2:
+                made = f"(({sides[0]} + {sides[1]} - 1) / {sides[1]})"
+                edits.append((node.start_byte, node.end_byte, made))
+    return _applied(text, edits)
+
+
+def _rounding(node: Syntax) -> tuple[str, str] | None:
+    """Dividend and divisor of a quotient that is rounded up."""
+    if node.type != "binary_expression" or node.has_error:
+        return None
+    left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+    if left is None or right is None or left.type != "parenthesized_expression":
+        return None
+    by = _text(right)
+    whole = re.fullmatch(r"\((.*)\+\s*(.*?)\s*-\s*1\s*\)", _text(left), re.DOTALL)
+    less = re.fullmatch(r"\((.*)\+\s*\(\s*(.*?)\s*-\s*1\s*\)\s*\)", _text(left), re.DOTALL)
+    for met in (less, whole):
+        if met is not None and met.group(2) == by and "/" in _text(node):
+            inner = met.group(1).strip()
+            balanced = inner.count("(") == inner.count(")")
+            return (inner, by) if balanced and re.fullmatch(r"[\w.()\s*>-]+", inner) else None
+    if _NUMBER.fullmatch(by):
+        met = re.fullmatch(r"\(([\w.]+)\s*\+\s*(\d+)\s*\)", _text(left))
+        if met is not None and int(met.group(2)) == int(by) - 1:
+            return met.group(1), by
+    return None
+
+
 CHANGES: dict[str, Callable[[str], str]] = {
+    "rounded up by a function": rounded_up,
+    "rounding up spelled out": spelled_out,
     "parameters in a struct, by field": params_by_field,
     "parameters in a struct, in braces": params_in_braces,
     "checks as branches": checks_as_branches,

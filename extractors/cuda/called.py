@@ -15,7 +15,7 @@ from extractors.cuda.render import shown
 MAX_LEVELS = 3
 """Functions of the host, one calling the other, down to a launch."""
 
-MAX_TOLD = 32
+MAX_TOLD = 64
 """Launches in one function times its calls: with more, they are told once each."""
 
 MAX_SITES = 200
@@ -102,6 +102,7 @@ def through(site: LaunchSite, called: Called, function: n.Definition | n.Lambda)
         tests=both(around.tests, site.tests), cases=both(around.cases, site.cases),
         checks=both(tuple(checks), site.checks), root=around.top, entered=called.call.at,
         levels=(*site.levels, Level(dict(handed), known)) if handed else site.levels,
+        left=both(around.left, site.left),
     )  # fmt: skip
 
 

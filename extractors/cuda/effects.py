@@ -186,9 +186,9 @@ class EffectReader(OperatorReader):
         for _ in range(64):
             match node:
                 case n.Index(operand=operand) | n.Unary(operator="*", operand=operand):
-                    if isinstance(operand, n.Field) and self._is_pointer(operand, hidden, frame):
-                        return
                     node, behind = operand, behind + 1
+                case n.Field() if behind and self._is_pointer(node, hidden, frame):
+                    return
                 case n.Field(operand=operand) | n.Cast(operand=operand):
                     node = operand
                 case n.Unary(operator="&", operand=operand):

@@ -226,10 +226,12 @@ def _leaving(function: n.Definition) -> Iterator[n.Expr]:
         for part in n.inside(test) if test is not None else ():
             match part:
                 case n.Binary(operator=operator, left=left, right=right) if operator in _COMPARED:
-                    if any(isinstance(x, n.Constant) and x.value in (0, 1) for x in (left, right)):
+                    bounds = [x.value for x in (left, right) if isinstance(x, n.Constant)]
+                    if _excludes(part) and any(value in (0, 1) for value in bounds):
                         yield part
                 case n.Unary(operator="!", operand=operand):
-                    yield operand
+                    if isinstance(operand, n.Field) or _excludes(operand):
+                        yield operand
                 case n.Binary(operator="&&" | "||", left=left, right=right):
                     yield from (x for x in (left, right) if isinstance(x, n.Name | n.Call))
         if isinstance(test, n.Name | n.Call):

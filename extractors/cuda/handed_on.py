@@ -191,7 +191,8 @@ class _Stands:
         opposites = frozenset(
             text for guard in site.guards for text in (f"not ({guard})", f"not {guard}")
         )
-        return cls(frozenset(site.guards), opposites, equals)
+        left = frozenset(f"not ({text})" for text in site.left)
+        return cls(frozenset(site.guards) | left, opposites, equals)
 
     def excludes(self, other: _Stands) -> bool:
         """Whether two launches stand on two sides of a branch, or under two cases of a switch."""

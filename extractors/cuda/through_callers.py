@@ -161,7 +161,7 @@ def _calls(statements: Sequence[n.Stmt], sides: Sides) -> Iterator[tuple[n.Call,
                 yield from _plain((before, asked), sides)
                 yield from _calls(then.body, {**sides, id(one): 0})
                 yield from _calls(other.body, {**sides, id(one): 1})
-                if _returns(then):
+                if returns(then):
                     sides = {**sides, id(one): 1}
             case n.Switch(cases=cases):
                 for at, (_, body) in enumerate(cases):
@@ -191,8 +191,9 @@ def _plain(node: object, sides: Sides) -> Iterator[tuple[n.Call, Sides]]:
             pending += n.parts(one)
 
 
-def _returns(block: n.Block) -> bool:
+def returns(block: n.Block) -> bool:
+    """Whether the statements of a block end with a return."""
     last = block.body[-1] if block.body else None
     if isinstance(last, n.Block):
-        return _returns(last)
+        return returns(last)
     return isinstance(last, n.Leave) and last.word == "return"

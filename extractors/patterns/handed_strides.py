@@ -59,11 +59,17 @@ class HandedStrides(Pattern):
             return
         names = row_strides(facts) - facts.constexprs
         if len(names) > 1:
-            handed = {name.partition(".")[0] for name in names}
             fields = [
                 n
                 for n in facts.graph.of(OpKind.ATTRIBUTE)
                 if n.op.span.call == 0 and field_of(facts.graph, n.result) in names
             ]
-            where: list[Where] = [*facts.declared(*handed), *fields, *placed_with(facts, names)]
+            fields += [
+                n
+                for name in names
+                if "." in name
+                for n in facts.graph.users(name)
+                if n.op.span.call == 0
+            ]
+            where: list[Where] = [*facts.declared(*names), *fields, *placed_with(facts, names)]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))
