@@ -139,7 +139,7 @@ class EffectReader(OperatorReader):
             known = self.library.functions(function.text)
             last = function.text.rpartition("::")[2] if "::" in function.text else ""
             known = known or (self.library.methods(last) if last else [])
-            if known and all(_by_value(one, index, field) for one in known):
+            if (field and not known) or (known and all(_by_value(o, index, field) for o in known)):
                 return False
         if isinstance(function, n.Field):
             methods = self.library.methods(function.name)

@@ -9,7 +9,7 @@ from itertools import islice
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.launch_site import LaunchSite, owner
 from extractors.cuda.render import shown
 from kb.evidence import Lines
 
@@ -146,9 +146,11 @@ def _name(called: n.Expr) -> str:
 
 
 def _words(given: n.Expr) -> str:
-    """What a caller hands on as it is; empty for what it computes."""
+    """What a caller hands on as it is, the tensor of an address; empty for what it computes."""
     while isinstance(given, n.Cast) or (isinstance(given, n.Unary) and given.operator == "&"):
         given = given.operand
+    if tensor := owner(given, {}):
+        return tensor[0]
     return shown(given) if isinstance(given, n.Name | n.Field) else ""
 
 

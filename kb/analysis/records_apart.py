@@ -34,15 +34,17 @@ def records_apart(kernel: Kernel) -> Kernel:
 def _plain(op: Op) -> TileType | None:
     """The type of a field that is a number or a pointer; None for anything else."""
     kind = op.results[0].type if op.kind == OpKind.ATTRIBUTE else None
-    if kind is None or kind.shape or kind.dtype == _UNKNOWN:
+    if kind is None or kind.dtype == _UNKNOWN:
         return None
-    return kind if kind.kind in (TypeKind.SCALAR, TypeKind.POINTER) else None
+    number = kind.kind is TypeKind.SCALAR and not kind.shape
+    return kind if number or kind.kind is TypeKind.POINTER else None
 
 
 def _field(name: str, kind: TileType, struct: Parameter) -> Parameter:
     array = kind.kind is TypeKind.POINTER
     sort = ParameterKind.ARRAY if array else ParameterKind.SCALAR
-    return Parameter(name, sort, kind.dtype, span=struct.span)
+    of = "x".join((kind.dtype, *kind.shape))
+    return Parameter(name, sort, of, span=struct.span)
 
 
 def _renamed(region: Region, names: dict[str, str]) -> Region:
