@@ -247,7 +247,8 @@ def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Dec
             continue
         uses = [a for a in detection.facts.accesses if a.array == decision.subject]
         named = roles.get(decision.subject or "") in wanted
-        if named or ("." in (decision.subject or "") and any(a.is_store == written for a in uses)):
+        used = any(a.is_store == written or a.is_atomic for a in uses)
+        if named or ("." in (decision.subject or "") and used):
             lines = tuple(a.node.lines for a in uses)
             kept.append(replace(decision, lines=_united(decision.lines, lines)))
     yield from _one(kept)

@@ -65,7 +65,8 @@ class ArraysApart(Pattern):
         read = kept | {name for a in facts.loads if (name := _given(a, words))}
         written = {name for a in facts.stores if (name := _given(a, words))}
         fields = any("." in name for name in read | written)
-        calls = [n for n in facts.graph.of(OpKind.OPAQUE) if n.op.attribute("what") != _READ]
+        unread = [n for n in facts.graph.of(OpKind.OPAQUE) if n.op.inputs]
+        calls = [n for n in unread if n.op.attribute("what") != _READ]
         if fields and calls:
             return  # which fields a call reads and writes is unknown
         if read and written and not read & written:

@@ -9,6 +9,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.record_fields import field_of
+from kb.analysis.records_apart import field_lines
 from kb.analysis.strides import placed_with, row_strides
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -64,12 +65,10 @@ class HandedStrides(Pattern):
                 for n in facts.graph.of(OpKind.ATTRIBUTE)
                 if n.op.span.call == 0 and field_of(facts.graph, n.result) in names
             ]
-            fields += [
-                n
-                for name in names
-                if "." in name
-                for n in facts.graph.users(name)
-                if n.op.span.call == 0
+            where: list[Where] = [
+                *facts.declared(*names),
+                *fields,
+                *field_lines(facts.given, names),
+                *placed_with(facts, names),
             ]
-            where: list[Where] = [*facts.declared(*names), *fields, *placed_with(facts, names)]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))

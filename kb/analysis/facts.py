@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kb.analysis.accesses import Access, AccessReader
@@ -41,9 +41,10 @@ class Facts:
     """What is known of one kernel after its helpers are inlined."""
 
     kernel: Kernel
+    given: Kernel = field(init=False)
 
     def __post_init__(self) -> None:
-        self.kernel = records_apart(self.kernel)
+        self.given, self.kernel = self.kernel, records_apart(self.kernel)
 
     @cached_property
     def program(self) -> Kernel:
@@ -369,10 +370,9 @@ class Facts:
     def declared(self, *names: str) -> list[Lines]:
         """Lines of the kernel's file that declare parameters of the given names, or of which they
         are parts, in the kernel and in the helpers that they are handed to under the same name."""
-        names = tuple(name.partition(".")[0] for name in names)
-        home = self.kernel.entry.span.path
+        wanted, home = {name.partition(".")[0] for name in names}, self.kernel.entry.span.path
         given = (p for function in self.kernel.functions for p in function.parameters)
-        given = (p for p in given if p.name in names and p.span.path == home)
+        given = (p for p in given if p.name in wanted and p.span.path == home)
         return [p.span.lines for p in given if p.span.line > 0]
 
     def checked(self, access: Access) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from kb.ir import Kernel, Op, Parameter, ParameterKind, Region, TileType, TypeKind, walk
@@ -31,19 +32,29 @@ def records_apart(kernel: Kernel) -> Kernel:
     return replace(kernel, entry=replace(entry, parameters=parameters, body=body))
 
 
+def field_lines(kernel: Kernel, names: Collection[str]) -> list[tuple[int, int]]:
+    """Where the kernel itself, not a helper, reads fields of structs, by their names."""
+    return [
+        op.span.lines
+        for op in walk(kernel.entry.body)
+        if op.kind == OpKind.ATTRIBUTE and not op.span.call
+        if f"{op.inputs[0]}.{op.attribute('name')}" in names
+    ]
+
+
 def _plain(op: Op) -> TileType | None:
     """The type of a field that is a number or a pointer; None for anything else."""
     kind = op.results[0].type if op.kind == OpKind.ATTRIBUTE else None
-    if kind is None or kind.dtype == _UNKNOWN:
-        return None
-    number = kind.kind is TypeKind.SCALAR and not kind.shape
-    return kind if number or kind.kind is TypeKind.POINTER else None
+    if kind is None or kind.kind is TypeKind.POINTER:
+        return kind
+    number = kind.kind is TypeKind.SCALAR and kind.dtype != _UNKNOWN and not kind.shape
+    return kind if number else None
 
 
 def _field(name: str, kind: TileType, struct: Parameter) -> Parameter:
     array = kind.kind is TypeKind.POINTER
     sort = ParameterKind.ARRAY if array else ParameterKind.SCALAR
-    of = "x".join((kind.dtype, *kind.shape))
+    of = "x".join((kind.dtype, *kind.shape)) if kind.dtype != _UNKNOWN else ""
     return Parameter(name, sort, of, span=struct.span)
 
 
