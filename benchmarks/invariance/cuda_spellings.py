@@ -268,6 +268,8 @@ def _given(function: Syntax) -> list[str] | None:
     given = declarator.child_by_field_name("parameters") if declarator is not None else None
     names = []
     for one in given.named_children if given is not None else ():
+        if one.type == "comment":
+            continue
         if one.type not in _PARAMETERS:
             return None
         held = one.child_by_field_name("declarator")

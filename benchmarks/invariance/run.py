@@ -5,10 +5,10 @@
 Files with kernels are drawn from the default set with a seed: Python, and CUDA C++ (`--cuda`).
 Python is read as it is and after every change of `spellings` and of `rewriting` (new names, another
 order of independent statements, the body in a helper), by itself, without the host code of its
-package; CUDA C++ after every change of `cuda_spellings`, `cuda_forms` and `cuda_words`, with its
-headers. Compared are axis, value and pattern of all decisions, and the operation; whether a helper
-holds the body is what the changes with helpers change. Writes results.json and table.md beside this
-file.
+package; CUDA C++ after every change of `cuda_spellings`, `cuda_forms`, `cuda_words`, `cuda_hosts`
+and `cuda_params`, with its headers and its host code. Compared are axis, value and pattern of all
+decisions, and the operation; whether a helper holds the body is what the changes with helpers
+change. Writes results.json and table.md beside this file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import ast
 import json
 import platform
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -29,13 +29,15 @@ from api.cuda_source import read_file
 from api.lookups import Lookups
 from api.pool import Work, each
 from api.sources import SourceFile, source_files
-from benchmarks.invariance import cuda_spellings, rewriting
+from benchmarks.invariance import cuda_hosts, cuda_params, cuda_spellings, rewriting
 from benchmarks.invariance.cuda_forms import FORMS
 from benchmarks.invariance.cuda_words import WORDS
 from benchmarks.invariance.spellings import CHANGES
 from extractors.detect import detect
+from extractors.host.facts import HostFacts
 from extractors.modules import ModuleText
 from extractors.read import read
+from extractors.told_together import told_together
 
 HERE = Path(__file__).parent
 SEED = 20261127
@@ -57,6 +59,8 @@ LANGUAGES = {
         **cuda_spellings.CHANGES,
         **FORMS,
         **WORDS,
+        **cuda_hosts.CHANGES,
+        **cuda_params.CHANGES,
     },
 }
 
@@ -87,14 +91,19 @@ class Outcome:
 def seen(text: str, file: SourceFile) -> list[Seen]:
     """Name, decisions and operation of every kernel, in the order in which the kernels stand."""
     found = []
+    hosts: Mapping[str, HostFacts] = {}
     if language(file) == "CUDA C++":
-        kernels = read_file(file, text, Lookups(file.root)).kernels
+        cuda = read_file(file, text, Lookups(file.root))
+        kernels, hosts = cuda.kernels, cuda.hosts
     else:
         kernels = read(ModuleText("", "kernel.py", text)).kernels
     for kernel in kernels:
-        detection = detect(kernel)
+        host = hosts.get(kernel.name, HostFacts())
+        detection = detect(kernel, host)
         told = Counter(
-            (d.axis, d.value, d.pattern) for d in detection.decisions if d.axis != STRUCTURE
+            (d.axis, d.value, d.pattern)
+            for d in told_together(detection, host)
+            if d.axis != STRUCTURE
         )
         found.append((kernel.name, told, detection.operation))
     return found

@@ -58,6 +58,13 @@ class BlockOrigins:
         inside = [f for f in here if f.at.line <= site.at.line <= f.at.end_line]
         return next(iter(here if len(here) == 1 else inside), None)
 
+    def holders(self, site: LaunchSite) -> tuple[n.Definition, ...]:
+        """That function, and the outermost that leads to it."""
+        own = self.holder(site)
+        here = [f for f in self.functions.get(site.root, ()) if f.at.path == self.path]
+        tops = [f for f in here if f.at.line <= site.reached.line <= f.at.end_line]
+        return tuple(one for one in (own, *tops[:1]) if one is not None)
+
     def _made(self, block: object, function: n.Definition, callers: int) -> Iterator[Lines]:
         names = _names(block)
         written = self.writes(function)

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.checks import Check
+from extractors.cuda.checks import Check, Step
 from extractors.cuda.launch_site import ALIAS, LaunchSite, Level, Names, both, constant, owner
 from extractors.cuda.render import shown
 
 MAX_LEVELS = 3
 """Functions of the host, one calling the other, down to a launch."""
 
-MAX_TOLD = 32
+MAX_TOLD = 64
 """Launches in one function times its calls: with more, they are told once each."""
 
 MAX_SITES = 200
@@ -91,14 +91,18 @@ def through(site: LaunchSite, called: Called, function: n.Definition | n.Lambda)
         (one.name, given)
         for one, given in zip(function.parameters, called.call.arguments, strict=False)
     ]
-    checks = [_reworded(check, handed, known) for check in around.checks]
+    checks = list(around.checks)
     if isinstance(function, n.Lambda):
-        checks, handed = list(around.checks), []
+        handed = []
+    elif checks:
+        own = frozenset(_own(function))
+        checks = [_reworded(check, handed, known, own) for check in checks]
     return replace(
         site, names=names | bound, guards=both(around.guards, site.guards),
         tests=both(around.tests, site.tests), cases=both(around.cases, site.cases),
         checks=both(tuple(checks), site.checks), root=around.top, entered=called.call.at,
         levels=(*site.levels, Level(dict(handed), known)) if handed else site.levels,
+        left=both(around.left, site.left),
     )  # fmt: skip
 
 
@@ -145,8 +149,20 @@ def _number(given: n.Expr) -> int | None:
     return numbers[0] if len(numbers) == 1 and isinstance(numbers[0], int) else None
 
 
-def _reworded(check: Check, handed: Sequence[tuple[str, n.Expr]], names: Names) -> Check:
+def _own(function: n.Definition) -> Iterator[str]:
+    """Names that a function declares."""
+    yield from (one.name for one in (*function.parameters, *function.template))
+    for one in n.inside(function.body):
+        if isinstance(one, n.Variable):
+            yield one.name
+        elif isinstance(one, n.Unpack):
+            yield from one.names
+
+
+def _reworded(
+    check: Check, handed: Sequence[tuple[str, n.Expr]], names: Names, own: frozenset[str]
+) -> Check:  # fmt: skip
     """A check of the caller in the words of the function that it calls."""
     pairs = {text: name for name, given in reversed(handed)
              for text in (shown(given), *owner(given, names))}  # fmt: skip
-    return replace(check, handed=(*check.handed, tuple(pairs.items())))
+    return replace(check, handed=(*check.handed, Step(tuple(pairs.items()), own)))

@@ -62,14 +62,24 @@ _POWER = re.compile(r"\((\w+(?:\.\w+)*) & \(?\1 - 1\)?\) == 0")
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """What a caller hands to a function, with the names that it gets there, and `own`: all names
+    that the function declares, which mean something else in the caller."""
+
+    words: tuple[tuple[str, str], ...]
+    own: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
-    """A condition that holds after a place of the host, or inside a kernel; `handed` are names that
-    it speaks of with what they are elsewhere, one step after the other: parameters of a function
-    that checks with what they are given, or what a caller gives with the names that it gets."""
+    """A condition that holds after a place of the host, or inside a kernel; `given` are the
+    parameters of a function that checks with what they are given, and `handed` the functions that
+    it is passed on to, one step after the other."""
 
     condition: n.Expr
     at: n.Place
-    handed: tuple[tuple[tuple[str, str], ...], ...] = ()
+    given: tuple[tuple[str, str], ...] | None = None
+    handed: tuple[Step, ...] = ()
 
 
 def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
@@ -169,9 +179,10 @@ def stated(checks: Iterable[Check], words: Mapping[str, str]) -> Iterator[Constr
     for check in checks:
         tensors = matches(check.condition)
         text = matched(check.condition) if tensors else shown(check.condition)
+        if check.given is not None and text:
+            text = in_words(text, dict(check.given), whole=True) or ""
         for step in check.handed:
-            renamed = in_words(text, dict(step), whole=True) if text else None
-            text = renamed if renamed is not None else ""
+            text = _carried(text, step) if text else ""
         told = in_words(text, words) if text else None
         if told is not None:
             yield Constraint(
@@ -180,11 +191,19 @@ def stated(checks: Iterable[Check], words: Mapping[str, str]) -> Iterator[Constr
             )  # fmt: skip
 
 
-def in_words(text: str, words: Mapping[str, str], whole: bool = False) -> str | None:
+def _carried(text: str, step: Step) -> str:
+    """A condition of a caller as the function may say it; empty where a name would change."""
+    return in_words(text, dict(step.words), own=step.own) or ""
+
+
+def in_words(
+    text: str, words: Mapping[str, str], whole: bool = False, own: frozenset[str] | None = None
+) -> str | None:
     """A condition with the names of a kernel; None when it speaks of nothing that is known, or,
-    with `whole`, of anything else. Other names stay, unless a parameter is called so."""
+    with `whole`, of anything else. Other names stay, unless a parameter is called so; with `own`
+    names of a function, it may speak of anything that these do not mean."""
     text = _BYTES.sub(r"bytes_of(\1)", _POWER.sub(r"is_power_of_two(\1)", text))
-    taken = set(words.values())
+    taken = {*words.values(), *(own or ())}
     known: list[bool] = []
 
     def renamed(match: re.Match[str]) -> str:
@@ -204,4 +223,4 @@ def in_words(text: str, words: Mapping[str, str], whole: bool = False) -> str | 
     clashes: list[str] = []
     made = _NAME.sub(renamed, text)
     plain = _PLAIN.fullmatch(made) and not _CALL.search(made)
-    return made if plain and any(known) and not clashes else None
+    return made if plain and (any(known) or own is not None) and not clashes else None

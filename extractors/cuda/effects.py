@@ -139,7 +139,7 @@ class EffectReader(OperatorReader):
             known = self.library.functions(function.text)
             last = function.text.rpartition("::")[2] if "::" in function.text else ""
             known = known or (self.library.methods(last) if last else [])
-            if known and all(_by_value(one, index, field) for one in known):
+            if (field and not known) or (known and all(_by_value(o, index, field) for o in known)):
                 return False
         if isinstance(function, n.Field):
             methods = self.library.methods(function.name)
@@ -186,9 +186,9 @@ class EffectReader(OperatorReader):
         for _ in range(64):
             match node:
                 case n.Index(operand=operand) | n.Unary(operator="*", operand=operand):
-                    if isinstance(operand, n.Field) and self._is_pointer(operand, hidden, frame):
-                        return
                     node, behind = operand, behind + 1
+                case n.Field() if behind and self._is_pointer(node, hidden, frame):
+                    return
                 case n.Field(operand=operand) | n.Cast(operand=operand):
                     node = operand
                 case n.Unary(operator="&", operand=operand):

@@ -36,15 +36,15 @@ def empty_grids(
     """Sizes that nothing in the file keeps from being zero on the way to a launch."""
     found: dict[str, EmptyGrid] = {}
     for site in sites:
-        holder = origins.holder(site)
-        if holder is None or not site.shape or site.shape[0] is None:
+        if not site.shape or site.shape[0] is None:
             continue
-        grid = Extents(site, holder, library)
-        for size in grid.sizes():
-            text = shown(size)
-            if text not in found and not grid.excluded(size, origins):
-                lines = {place(site.at), *grid.lines}
-                found[text] = EmptyGrid(text, tuple(sorted(lines)))
+        for holder in origins.holders(site):
+            grid = Extents(site, holder, library)
+            for size in grid.sizes():
+                text = shown(size)
+                if text not in found and not grid.excluded(size, origins):
+                    lines = {place(site.at), *grid.lines}
+                    found[text] = EmptyGrid(text, tuple(sorted(lines)))
     return tuple(found.values())
 
 
@@ -88,7 +88,7 @@ class Extents:
             case n.Binary(operator="/", left=left, right=right):
                 rounded = _rounded_up(left, right)
                 yield from self._zero(left if rounded is None else rounded, depth + 1)
-            case n.Call(function=n.Name(text=text), arguments=arguments) if not self.which:
+            case n.Call(function=n.Name(text=text), arguments=arguments):
                 yield from self._called(text, arguments, depth)
             case n.Call(function=n.Field(name=name)) if name in _EXTENTS:
                 yield node
@@ -106,7 +106,7 @@ class Extents:
         nothing but return a quotient is given."""
         last = text.rpartition("::")[2]
         known = self.library.functions(last)
-        if last == "min" and not known:
+        if last == "min" and not known and not self.which:
             for one in given:
                 yield from self._zero(one, depth + 1)
         elif len(known) == 1 and len(known[0].body.body) == 1:
@@ -135,7 +135,8 @@ class Extents:
             size.function, n.Field) else ""  # fmt: skip
         if tensor and any(_handed(self.holder, tensor)):
             return True
-        if any(self._names(test, wanted) for test in _leaving(self.holder)):
+        way = origins.holders(self.site)
+        if any(self._names(test, wanted) for one in way for test in _leaving(one)):
             return True
         if _asked_inside(self.holder, wanted, origins):
             return True
@@ -225,10 +226,12 @@ def _leaving(function: n.Definition) -> Iterator[n.Expr]:
         for part in n.inside(test) if test is not None else ():
             match part:
                 case n.Binary(operator=operator, left=left, right=right) if operator in _COMPARED:
-                    if any(isinstance(x, n.Constant) and x.value in (0, 1) for x in (left, right)):
+                    bounds = [x.value for x in (left, right) if isinstance(x, n.Constant)]
+                    if _excludes(part) and any(value in (0, 1) for value in bounds):
                         yield part
                 case n.Unary(operator="!", operand=operand):
-                    yield operand
+                    if isinstance(operand, n.Field) or _excludes(operand):
+                        yield operand
                 case n.Binary(operator="&&" | "||", left=left, right=right):
                     yield from (x for x in (left, right) if isinstance(x, n.Name | n.Call))
         if isinstance(test, n.Name | n.Call):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.launch_site import LaunchSite, owner
+from extractors.cuda.launch_site import LaunchSite, fields, owner
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.tensors import address
@@ -146,6 +146,23 @@ class Handings:
             ):
                 tensor = owner(made, site.names) if parameter.type.pointers else []
                 yield next(iter(tensor), _source(made, site)), parameter
+            if isinstance(given, n.Name) and not parameter.type.pointers:
+                yield from self._filled(site, given, parameter)
+
+    def _filled(
+        self, site: LaunchSite, given: n.Name, parameter: n.Variable
+    ) -> Iterator[tuple[str, n.Variable]]:
+        """The pointers in a struct that the host fills, as parameters `params.x`."""
+        known = self.library.records(parameter.type.name)
+        kinds = {one.name: one.type for one in known[0].fields} if len(known) == 1 else {}
+        for name, value in fields(given, site.names):
+            kind = kinds.get(name)
+            made = address(site, value) if isinstance(value, n.Expr) else value
+            while isinstance(made, n.Cast):
+                made = made.operand
+            if kind is not None and kind.pointers and isinstance(made, n.Expr):
+                text = next(iter(owner(made, site.names)), shown(made))
+                yield text, replace(parameter, name=f"{parameter.name}.{name}", type=kind)
 
     def _once(self, asked: _Asked, definition: n.Definition, name: str) -> list[str]:
         key = (asked, id(definition), name)
@@ -186,12 +203,13 @@ class _Stands:
         equals: dict[str, set[str]] = {}
         for guard in site.guards:
             asked, equal, value = guard.rpartition(" == ")
-            if equal:
+            if equal and not asked.startswith("not ("):
                 equals.setdefault(asked, set()).add(value)
         opposites = frozenset(
             text for guard in site.guards for text in (f"not ({guard})", f"not {guard}")
         )
-        return cls(frozenset(site.guards), opposites, equals)
+        left = frozenset(f"not ({text})" for text in site.left)
+        return cls(frozenset(site.guards) | left, opposites, equals)
 
     def excludes(self, other: _Stands) -> bool:
         """Whether two launches stand on two sides of a branch, or under two cases of a switch."""
@@ -280,6 +298,8 @@ def _mentions(node: n.Expr, names: set[str]) -> bool:
             case n.Index(operand=inner) | n.Unary(operand=inner) | n.Cast(operand=inner):
                 node = inner
             case n.Field(operand=inner):
+                if shown(node) in names:
+                    return True
                 node = inner
             case n.Binary(left=left, right=right):
                 return _mentions(left, names) or _mentions(right, names)
@@ -292,5 +312,7 @@ def _mentions(node: n.Expr, names: set[str]) -> bool:
 
 
 def _points(node: n.Expr, names: set[str]) -> bool:
-    """Whether an argument is an address behind one of some names, not an element."""
-    return not isinstance(node, n.Index) and _mentions(node, names)
+    """Whether an argument is an address behind one of some names, not an element, or the struct
+    that one is a field of."""
+    whole = isinstance(node, n.Name) and any(one.startswith(f"{node.text}.") for one in names)
+    return whole or (not isinstance(node, n.Index) and _mentions(node, names))

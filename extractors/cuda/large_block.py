@@ -22,17 +22,18 @@ def large_blocks(
     """Sizes that a block grows with and that no condition on the way to a launch speaks of."""
     found: dict[str, LargeBlock] = {}
     for site in sites:
-        holder = origins.holder(site)
-        if holder is None or len(site.shape) < 2 or site.shape[1] is None:
+        if len(site.shape) < 2 or site.shape[1] is None:
             continue
-        block = Extents(site, holder, library, which=1)
-        for size in block.sizes():
-            text = shown(size)
-            asked = block.excluded(size, origins) or block.named(size, _conditions(holder))
-            asked = asked or _number_of_threads(site, size)
-            if text not in found and not asked:
-                lines = {place(site.at), *block.lines}
-                found[text] = LargeBlock(text, tuple(sorted(lines)))
+        way = origins.holders(site)
+        for holder in way:
+            block = Extents(site, holder, library, which=1)
+            for size in block.sizes():
+                text = shown(size)
+                asked = block.excluded(size, origins) or _number_of_threads(site, size)
+                asked = asked or any(block.named(size, _conditions(one)) for one in way)
+                if text not in found and not asked:
+                    lines = {place(site.at), *block.lines}
+                    found[text] = LargeBlock(text, tuple(sorted(lines)))
     return tuple(found.values())
 
 

@@ -38,8 +38,9 @@ class Level:
 @dataclass(frozen=True, slots=True)
 class LaunchSite:
     """A launch of a kernel: what stands in its angle brackets, its arguments, its conditions;
-    `root` is the function that leads to it through others, `entered` where it calls them, and
-    `levels` what the functions between hand on, that of the launch first."""
+    `root` is the function that leads to it through others, `entered` where it calls them, `levels`
+    what the functions between hand on, that of the launch first, and `left` conditions under which
+    they have returned before."""
 
     kernel: n.Name
     shape: tuple[n.Expr | n.Variable | None, ...]
@@ -54,6 +55,7 @@ class LaunchSite:
     root: str = ""
     entered: n.Place | None = None
     levels: tuple[Level, ...] = ()
+    left: tuple[str, ...] = ()
 
     @property
     def top(self) -> str:
@@ -79,6 +81,9 @@ class LaunchSite:
             chosen = [text for text, label in held.items()
                       if value is not None and constant(label, self.names) == value]  # fmt: skip
             tensor = owner(given, self.names)
+            for name, made in fields(given, self.names) if isinstance(given, n.Name) else ():
+                own_ = [shown(made)] if isinstance(made, n.Name | n.Field) else []
+                found |= dict.fromkeys((*own_, *owner(made, self.names)), f"{parameter}.{name}")
             found |= dict.fromkeys([shown(given), *chosen, *tensor], parameter)
         return found
 
@@ -93,6 +98,8 @@ class LaunchSite:
                 yield one
                 if isinstance(one, n.Name) and (one.text, level) not in seen:
                     seen.add((one.text, level))
+                    if len(seen) < MAX_NAMES and level < len(scopes):
+                        pending += [(made, level) for _, made in fields(one, scopes[level])]
                     inner = self.levels[level].given if level < len(self.levels) else {}
                     if len(seen) < MAX_NAMES and one.text in inner:
                         pending.append((inner[one.text], level + 1))
@@ -109,9 +116,21 @@ class LaunchSite:
                     seen.add(node.text)
                     yield node.text
                     pending.append(self.names.get(node.text))
+                    pending += [made for _, made in fields(node, self.names)]
 
 
-def owner(given: n.Expr | n.CType, names: Names) -> list[str]:
+def fields(struct: n.Name, names: Names) -> Iterator[tuple[str, n.Expr | n.Variable]]:
+    """What the host last gave the fields of a struct, by their names."""
+    held = names.get(struct.text)
+    if held is None or isinstance(held, n.Name | n.Constant):
+        return
+    start = f"{struct.text}."
+    for name, made in names.items():
+        if name.startswith(start) and name[len(start) :].isidentifier():
+            yield name[len(start) :], made
+
+
+def owner(given: object, names: Names) -> list[str]:
     """The tensor whose elements a pointer is of, in a list of its own; empty for others."""
     node: object = given
     for _ in range(MAX_NAMES):
@@ -120,6 +139,8 @@ def owner(given: n.Expr | n.CType, names: Names) -> list[str]:
                 node = operand
             case n.Name(text=text) if text in names:
                 node = names[text]
+            case n.Field(operand=n.Name(text=text), name=name) if f"{text}.{name}" in names:
+                node = names[f"{text}.{name}"]
             case n.Call(function=n.Field(operand=n.Name(text=text), name=name)):
                 return [text] if name in POINTERS else []
             case _:
@@ -220,6 +241,13 @@ def constant(given: n.CType | n.Expr, names: Names) -> Scalar:
             break
         held = names.get(held.text)
     return held.value if isinstance(held, n.Constant) else None
+
+
+def compared(test: n.Expr) -> Iterator[tuple[n.Expr, n.Expr]]:
+    """What a condition compares with which number, as the case of a switch does."""
+    match test:
+        case n.Binary(operator="==", left=left, right=n.Constant() as label):
+            yield left, label
 
 
 _T = TypeVar("_T")

@@ -24,6 +24,14 @@ CONFIG = ("gridDim", "blockDim", "dynamicSmemBytes")
 CALLED = "operator()"
 
 
+def filled(made: n.Variable, value: n.Braces, library: Library) -> Iterator[tuple[str, n.Expr]]:
+    """The fields of a struct that is made in braces, or of a launch configuration, in order."""
+    known = library.records((value.type or made.type).name)
+    own = tuple(one.name for one in known[0].fields) if len(known) == 1 else ()
+    names = CONFIG if made.type.name == "cudaLaunchConfig_t" else own
+    yield from zip((f"{made.name}.{name}" for name in names), value.items, strict=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Thrown:
     """A launch by an object: the kernel, the extents and the arguments."""

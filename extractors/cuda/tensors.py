@@ -59,7 +59,8 @@ def _is_method(node: object, *names: str) -> bool:
 
 def _demanded(check: Check, reached: set[str]) -> str:
     """What a check asks of the layout of a tensor that a launch is given; empty for others."""
-    ours = reached | {name for step in check.handed for name, text in step if text in reached}
+    steps = [check.given or (), *(one.words for one in check.handed)]
+    ours = reached | {name for step in steps for name, text in step if text in reached}
     inside = list(n.inside(check.condition))
     if not any(isinstance(one, n.Name) and one.text in ours for one in inside):
         return ""

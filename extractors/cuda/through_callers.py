@@ -9,7 +9,7 @@ from itertools import islice
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.launch_site import LaunchSite, owner
 from extractors.cuda.render import shown
 from kb.evidence import Lines
 
@@ -146,9 +146,11 @@ def _name(called: n.Expr) -> str:
 
 
 def _words(given: n.Expr) -> str:
-    """What a caller hands on as it is; empty for what it computes."""
+    """What a caller hands on as it is, the tensor of an address; empty for what it computes."""
     while isinstance(given, n.Cast) or (isinstance(given, n.Unary) and given.operator == "&"):
         given = given.operand
+    if tensor := owner(given, {}):
+        return tensor[0]
     return shown(given) if isinstance(given, n.Name | n.Field) else ""
 
 
@@ -161,7 +163,7 @@ def _calls(statements: Sequence[n.Stmt], sides: Sides) -> Iterator[tuple[n.Call,
                 yield from _plain((before, asked), sides)
                 yield from _calls(then.body, {**sides, id(one): 0})
                 yield from _calls(other.body, {**sides, id(one): 1})
-                if _returns(then):
+                if returns(then):
                     sides = {**sides, id(one): 1}
             case n.Switch(cases=cases):
                 for at, (_, body) in enumerate(cases):
@@ -191,8 +193,9 @@ def _plain(node: object, sides: Sides) -> Iterator[tuple[n.Call, Sides]]:
             pending += n.parts(one)
 
 
-def _returns(block: n.Block) -> bool:
+def returns(block: n.Block) -> bool:
+    """Whether the statements of a block end with a return."""
     last = block.body[-1] if block.body else None
     if isinstance(last, n.Block):
-        return _returns(last)
+        return returns(last)
     return isinstance(last, n.Leave) and last.word == "return"

@@ -31,11 +31,12 @@ from extractors.cuda.held import (
     names_kernel,
     with_value,
 )
-from extractors.cuda.launch_site import ALIAS, LaunchSite, Names
-from extractors.cuda.launchers import CONFIG, LAUNCHERS, Launchers, launches
+from extractors.cuda.launch_site import ALIAS, LaunchSite, Names, compared
+from extractors.cuda.launchers import CONFIG, LAUNCHERS, Launchers, filled, launches
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.resident import ASKED, QUERIES, Query, asks_about, names_count
+from extractors.cuda.through_callers import returns
 from kb.evidence import Lines
 
 MAX_LAUNCHES = 400
@@ -63,6 +64,7 @@ class Walker:
     checks: tuple[Check, ...] = ()
     cases: tuple[tuple[n.Expr, n.Expr], ...] = ()
     tests: tuple[n.Expr, ...] = ()
+    left: tuple[str, ...] = ()
     held: Holding = field(default_factory=dict)
     open: dict[str, list[Open]] = field(default_factory=dict)
     handed: list[Handed] = field(default_factory=list)
@@ -96,7 +98,7 @@ class Walker:
         own = [one for one in record.fields if "static" in one.storage] if record else []
         self.names = {one.name: one.value for one in own if one.value is not None}
         self.guards, self.within = (), function.name
-        self.checks = self.cases = self.tests = ()
+        self.checks = self.cases = self.tests = self.left = ()
         self.held = {
             one.name: (Held(one.value, template=one.template),)
             for one in (*self._shared, *own)
@@ -189,11 +191,14 @@ class Walker:
             case n.If():
                 text = shown(node.condition)
                 self._walk((node.before, node.condition))
-                around = self.tests
+                around, held = self.tests, self.cases
                 self.tests = around if node.static else (*around, node.condition)
+                self.cases = (*held, *compared(node.condition))
                 self._scoped(node.then, (text,))
+                self.cases = held
                 self._scoped(node.other, (f"not ({text})",))
                 self.tests = around
+                self.left += (text,) if returns(node.then) else ()
                 self.checks += tuple(checked(node))
             case n.Switch(value=value, cases=cases):
                 self._walk(value)
@@ -233,8 +238,7 @@ class Walker:
         return Held(value, self.guards, self.tests, self.cases)
 
     def _declared(self, node: n.Variable, before: int) -> None:
-        """Remember what a variable is given: a value, a lambda with the launches in it, or the
-        parts of a launch configuration in order."""
+        """Remember what a variable is given: a value, a lambda with its launches, or fields."""
         self.held.pop(node.name, None)
         self.open.pop(node.name, None)
         self.local.pop(node.name, None)
@@ -248,9 +252,8 @@ class Walker:
             value = node.arguments[0]
         if value is not None:
             self.held[node.name] = (self._now(value),)
-        if isinstance(value, n.Braces) and node.type.name == "cudaLaunchConfig_t":
-            for key, item in zip(CONFIG, value.items, strict=False):
-                self.names[f"{node.name}.{key}"] = item
+        if isinstance(value, n.Braces):
+            self.names |= filled(node, value, self.library)
 
     def _passes(self, name: str, code: n.Lambda) -> None:
         """Keep what a lambda hands on of what it is given until it is called."""
@@ -264,11 +267,11 @@ class Walker:
     def _scoped(
         self, node: object, guards: tuple[str, ...], passed: tuple[Check, ...] = ()
     ) -> None:
-        names, before, checks = dict(self.names), self.guards, self.checks
+        names, before, checks, left = dict(self.names), self.guards, self.checks, self.left
         self.guards, self.checks = (*before, *guards), (*checks, *passed)
         self._walk(node)
         self.names = names | self._set_again(names)
-        self.guards, self.checks = before, checks
+        self.guards, self.checks, self.left = before, checks, left
 
     def _set_again(self, before: Names, own: frozenset[str] = _NOTHING) -> Names:
         """Names that had a value and that a branch or a loop, just walked, gave another one, which
@@ -375,7 +378,7 @@ class Walker:
         for statement in called[0].body.body:
             inner = statement.value if isinstance(statement, n.Do) else statement
             for check in checked(inner):
-                yield replace(check, handed=(handed,))
+                yield replace(check, given=handed)
 
     def _keep(
         self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],
@@ -389,7 +392,7 @@ class Walker:
     ) -> LaunchSite:  # fmt: skip
         return LaunchSite(
             kernel, shape, arguments, at, self.guards, dict(self.names), self.within, self.checks,
-            self.cases, self.tests,
+            self.cases, self.tests, left=self.left,
         )  # fmt: skip
 
     def _kernels(self, node: n.Expr) -> Iterator[tuple[n.Name, Way]]:

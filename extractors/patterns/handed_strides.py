@@ -9,6 +9,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.record_fields import field_of
+from kb.analysis.records_apart import field_lines
 from kb.analysis.strides import placed_with, row_strides
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -59,11 +60,15 @@ class HandedStrides(Pattern):
             return
         names = row_strides(facts) - facts.constexprs
         if len(names) > 1:
-            handed = {name.partition(".")[0] for name in names}
             fields = [
                 n
                 for n in facts.graph.of(OpKind.ATTRIBUTE)
                 if n.op.span.call == 0 and field_of(facts.graph, n.result) in names
             ]
-            where: list[Where] = [*facts.declared(*handed), *fields, *placed_with(facts, names)]
+            where: list[Where] = [
+                *facts.declared(*names),
+                *fields,
+                *field_lines(facts.given, names),
+                *placed_with(facts, names),
+            ]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))

@@ -1,10 +1,9 @@
-"""Everything that patterns ask about one kernel, computed once: graph, values, types, loops,
-accesses, exponentials."""
+"""What patterns ask about one kernel, computed once: graph, values, types, loops, accesses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kb.analysis.accesses import Access, AccessReader
@@ -14,6 +13,7 @@ from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, blocked, loops_of, once, persistent
 from kb.analysis.normal import normal
+from kb.analysis.records_apart import records_apart
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, Expr, nested, of
 from kb.analysis.threads import as_tiles
@@ -41,6 +41,10 @@ class Facts:
     """What is known of one kernel after its helpers are inlined."""
 
     kernel: Kernel
+    given: Kernel = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.given, self.kernel = self.kernel, records_apart(self.kernel)
 
     @cached_property
     def program(self) -> Kernel:
@@ -366,14 +370,10 @@ class Facts:
     def declared(self, *names: str) -> list[Lines]:
         """Lines of the kernel's file that declare parameters of the given names, or of which they
         are parts, in the kernel and in the helpers that they are handed to under the same name."""
-        names = tuple(name.partition(".")[0] for name in names)
-        home = self.kernel.entry.span.path
-        return [
-            p.span.lines
-            for function in self.kernel.functions
-            for p in function.parameters
-            if p.name in names and p.span.line > 0 and p.span.path == home
-        ]
+        wanted, home = {name.partition(".")[0] for name in names}, self.kernel.entry.span.path
+        given = (p for function in self.kernel.functions for p in function.parameters)
+        given = (p for p in given if p.name in wanted and p.span.path == home)
+        return [p.span.lines for p in given if p.span.line > 0]
 
     def checked(self, access: Access) -> bool:
         """True when nothing turns the check of an access against the bounds of its array off."""

@@ -28,8 +28,19 @@ _SHAPES = ("shape", "size", "block_shape")
 
 @lru_cache(maxsize=2)
 def parameters_of(facts: Facts) -> tuple[ParameterFact, ...]:
-    """Facts of all parameters, in order; a kernel's own are asked for again and again."""
-    return tuple(_fact(facts, p) for p in facts.kernel.entry.parameters)
+    """Facts of all parameters, in order; a kernel's own are asked for again and again. A struct is
+    one parameter here, whatever its fields are for."""
+    given = facts.kernel.entry.parameters
+    structs = {p.name.partition(".")[0] for p in given if "." in p.name}
+    return tuple(
+        ParameterFact(
+            name=p.name, kind="scalar", role=ParameterRole.SCALAR, dtype=p.annotation or None
+        )
+        if p.name in structs
+        else _fact(facts, p)
+        for p in given
+        if "." not in p.name
+    )
 
 
 def _fact(facts: Facts, parameter: Parameter) -> ParameterFact:

@@ -61,8 +61,9 @@ def _beside(facts: Facts, node: Node, under: str) -> bool:
     if made is None or made.op.kind != OpKind.ATTRIBUTE or made.op.inputs[0] in facts.constexprs:
         return False
     others = (n for n in facts.graph.of(OpKind.MUL) if facts.graph.rests_on(n.result, node))
-    fields = (facts.graph.producer(v) for n in others for v in n.op.inputs[:2])
-    return any(
+    sides = [v for n in others for v in n.op.inputs[:2]]
+    fields = (facts.graph.producer(v) for v in sides)
+    return any(value.startswith(f"{made.op.inputs[0]}.") for value in sides) or any(
         one is not None and one.op.kind == OpKind.ATTRIBUTE and one.op.inputs == made.op.inputs
         for one in fields
     )
@@ -74,7 +75,10 @@ def _among_numbers(facts: Facts, under: str) -> bool:
     if made is None or made.op.kind != OpKind.ATTRIBUTE or made.op.inputs[0] in facts.constexprs:
         return False
     others = (n for n in facts.graph.users(made.op.inputs[0]) if n.op.kind == OpKind.ATTRIBUTE)
-    return any(_number(facts.types.dtype(n.result)) for n in others)
+    names = [n.result for n in others]
+    start = f"{made.op.inputs[0]}."
+    names += [name for name in facts.graph.function.parameter_names if name.startswith(start)]
+    return any(_number(facts.types.dtype(name)) for name in names)
 
 
 def _number(dtype: str) -> bool:

@@ -17,7 +17,8 @@ def field_of(graph: Graph, value: str | None) -> str | None:
         node = graph.producer(value)
         if node is None or node.op.regions:
             value = _handed_through(graph, value)
-            return ".".join((value, *reversed(names))) if value and names else None
+            field = value is not None and (bool(names) or "." in value)
+            return ".".join((str(value), *reversed(names))) if field else None
         if node.op.kind != OpKind.ATTRIBUTE:
             return None
         names.append(str(node.op.attribute("name")))
