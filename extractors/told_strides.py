@@ -23,6 +23,9 @@ Axes = dict[str, tuple[str, int]]
 CONTIGUOUS = "host-contiguity-alignment-normalisation"
 """The pattern of a host that makes arrays contiguous, or demands that they are."""
 
+HANDED = "strides-of-rows-handed-in"
+"""The pattern of a kernel that is given strides, and of a host that hands them over."""
+
 ANY_ORDER = "any order of the axes, by strides"
 OTHER_ORDER = "axes in another order in the output"
 

@@ -24,7 +24,8 @@ from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import FLAGGED, along_lanes, with_branches, with_rules
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_splits import counted, of_workers
-from extractors.told_strides import CONTIGUOUS, in_any_order, laid_out
+from extractors.told_strides import CONTIGUOUS, HANDED, in_any_order, laid_out
+from extractors.told_tails import with_demands
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
 from kb.evidence import AxisKind, Decision, Lines
@@ -122,6 +123,8 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program = told_once(program, detection.facts.of_threads)
     program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]
     program = [_strided(d, rest, facts) for d in program]
+    rest = [d for d in rest if d.pattern != HANDED or not any(p.pattern == HANDED for p in program)]
+    program, rest = with_demands(program, rest)
     program = [*with_host_casts(program, detection, facts)]
     program, rest = with_saved(program, rest, detection)
     if any(d.axis == ALIASING and d.value == PROMISED for d in rest):
@@ -276,6 +279,7 @@ def _strided(decision: Decision, rest: Sequence[Decision], facts: HostFacts) -> 
     lines: list[tuple[Lines, ...]] = []
     if (made := facts.material) is not None:
         lines += [made.given(site, name) for site in made.sites() for name in names]
+    lines += [d.lines for d in rest if d.pattern == decision.pattern == HANDED]
     if decision.pattern in STRIDED:
         made_so = [d for d in rest if d.pattern == CONTIGUOUS and d.axis == CONTRACT]
         lines += [other.lines for other in made_so]

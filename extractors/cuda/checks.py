@@ -32,6 +32,9 @@ _CHECKS = {"TORCH_CHECK": "", "STD_TORCH_CHECK": "", "TORCH_INTERNAL_ASSERT": ""
 c10/util/Exception.h; Apache TVM FFI, tvm/ffi/error.h; SGLang, sgl_kernel/utils.h; FlashInfer,
 flashinfer/exception.h; TensorRT-LLM, tensorrt_llm/common/assert.h; assert.h."""
 
+CHECKS = frozenset(_CHECKS) - {"CHECK", "CHECK_EQ", "CHECK_LE", "CHECK_GE", "assert"}
+"""Those whose names belong to one library: they are known by them, however they are made."""
+
 _DISPATCHES = {
     "AT_DISPATCH_FLOATING_TYPES": (("kFloat", "kDouble"), 0),
     "AT_DISPATCH_FLOATING_TYPES_AND_HALF": (("kFloat", "kDouble", "kHalf"), 0),

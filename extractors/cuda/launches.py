@@ -50,6 +50,7 @@ from extractors.cuda.tensors import handed_twice, layouts
 from extractors.cuda.unread import Texts
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
+from extractors.cuda.whole_extents import whole_extents
 from extractors.host.facts import HostFacts
 from kb.evidence import Lines
 from kb.ir import Kernel, ParameterKind
@@ -134,7 +135,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         tiles = (*tiles_by_size(definition, mine), *shares(mine, origins, found.library, counters))
         if not any(one.axis == "tile_selection" for one in (*warps, *tiles)):
             tiles = whole_blocks(warps)
-        given = (*layouts(mine), *handed_twice(kernel, mine, len(definition.template)))
+        given = (*layouts(mine, path), *handed_twice(kernel, mine, len(definition.template)),
+                 *whole_extents(definition, mine, (*hosts, *tops)))  # fmt: skip
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             block_sizes=block_sizes(mine, found.library), unasked=errors.unasked(mine),

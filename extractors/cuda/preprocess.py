@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from extractors.cuda.checks import CHECKS
 from extractors.cuda.conditions import HOPPER, Profile, holds, known
 from extractors.cuda.macros import LABEL, MARK, Expander, Macro, closing, definition, with_lines
 from extractors.cuda.public_headers import PUBLIC
@@ -170,7 +171,8 @@ def prepare(
 
 
 def _expands(macro: Macro) -> bool:
-    return len(macro.body) <= MAX_MACRO and macro.name not in macro.body.split()
+    whole = macro.name in CHECKS or macro.name in macro.body.split()
+    return len(macro.body) <= MAX_MACRO and not whole
 
 
 @dataclass(slots=True)

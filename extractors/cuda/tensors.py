@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
 from extractors.cuda.checks import Check
-from extractors.cuda.launch_site import POINTERS, LaunchSite
+from extractors.cuda.launch_site import POINTERS, LaunchSite, Names
 from extractors.cuda.matched import MATCHERS, linked
 from extractors.cuda.render import shown
 from kb.evidence import AxisKind, Decision, Lines
@@ -30,10 +30,12 @@ _COMPACT, _STRIDED, _ALIGNED = (
 )  # fmt: skip
 
 
-def layouts(launches: Sequence[LaunchSite]) -> Iterator[Decision]:
+def layouts(launches: Sequence[LaunchSite], path: str) -> Iterator[Decision]:
     """Tensors that the host copies where their elements do not follow each other, and checks of
-    contiguity, strides and alignment that stand before a launch."""
+    contiguity, strides and alignment that stand before a launch; strides that are handed over in
+    the file of the kernel."""
     found: dict[str, set[Lines]] = {}
+    asked: set[Lines] = set()
     for site in launches:
         reached: set[str] = set()
         for node in site.behind(site.arguments):
@@ -41,14 +43,21 @@ def layouts(launches: Sequence[LaunchSite]) -> Iterator[Decision]:
                 reached.add(node.text)
             elif isinstance(node, n.Call) and _is_method(node, _MADE):
                 found.setdefault(".contiguous() on host", set()).add(place(node.at))
+            elif isinstance(node, n.Call) and _is_method(node, _STRIDE) and node.at.path == path:
+                asked.add(place(node.at))
         for check in site.checks:
-            demanded = _demanded(check, reached)
+            demanded = _demanded(check, reached, site.names)
             if demanded:
                 found.setdefault(demanded, set()).add(place(check.at))
     for value, lines in found.items():
         yield Decision(
             axis="layout_contract", value=value, lines=tuple(sorted(lines)),
             pattern="host-contiguity-alignment-normalisation", kind=AxisKind.HOST,
+        )  # fmt: skip
+    if asked:
+        yield Decision(
+            axis="layout_contract", value="strides as arguments", lines=tuple(sorted(asked)),
+            pattern="strides-of-rows-handed-in", kind=AxisKind.HOST,
         )  # fmt: skip
 
 
@@ -57,7 +66,7 @@ def _is_method(node: object, *names: str) -> bool:
     return isinstance(called, n.Field) and called.name in names
 
 
-def _demanded(check: Check, reached: set[str]) -> str:
+def _demanded(check: Check, reached: set[str], names: Names) -> str:
     """What a check asks of the layout of a tensor that a launch is given; empty for others."""
     steps = [check.given or (), *(one.words for one in check.handed)]
     ours = reached | {name for step in steps for name, text in step if text in reached}
@@ -77,7 +86,22 @@ def _demanded(check: Check, reached: set[str]) -> str:
                 return _COMPACT if any(side.value == 1 for side in units) else _STRIDED
             if any(_is_rest_ofaddress(side) for side in sides):
                 return _ALIGNED
+        if (
+            isinstance(one, n.Call)
+            and isinstance(one.function, n.Name)
+            and any(
+                isinstance(part, n.Binary) and _is_rest_ofaddress(part)
+                for part in n.inside(_closure(one.function, names))
+            )
+        ):
+            return _ALIGNED
     return ""
+
+
+def _closure(called: n.Name, names: Names) -> n.Lambda | None:
+    """What is called when it is written beside the launch."""
+    held = names.get(called.text)
+    return held if isinstance(held, n.Lambda) else None
 
 
 def _is_rest_ofaddress(node: n.Expr) -> bool:

@@ -10,7 +10,8 @@ from extractors.patterns.cases import PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, SOFTMAX
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.flattened_side_buffer import FlattenedSideBuffer
-from extractors.patterns.side_index import SideIndex, moves
+from extractors.patterns.side_by_flag import SideByFlag
+from extractors.patterns.side_index import SideIndex
 from extractors.patterns.side_output import SideOutput
 from extractors.patterns.side_strides import SideStrides
 from extractors.patterns.statistic_positions import StatisticPositions
@@ -19,11 +20,19 @@ from extractors.patterns.summary_beside import SummaryBeside
 from extractors.patterns.swizzled_side import SwizzledSide
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.strides import moves
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 
 _VALUE = "one number after the other"
-_OTHERS = (FlattenedSideBuffer(), SideStrides(), SideIndex(), SwizzledSide(), StatisticPositions())
+_OTHERS = (
+    FlattenedSideBuffer(),
+    SideByFlag(),
+    SideStrides(),
+    SideIndex(),
+    SwizzledSide(),
+    StatisticPositions(),
+)
 
 _QUANTISE_TILE = (
     TILE

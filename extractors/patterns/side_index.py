@@ -10,17 +10,16 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.flattened_side_buffer import FlattenedSideBuffer
 from extractors.patterns.operand_under_flag import standing
+from extractors.patterns.side_by_flag import SideByFlag
 from extractors.patterns.side_strides import SideStrides
 from extractors.patterns.swizzled_side import SwizzledSide
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import HELD, Facts
-from kb.analysis.strides import joined_at
+from kb.analysis.strides import joined_at, moves
 from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LANE, AtomKind.LOADED)
-_PARTS = (AtomKind.FLOOR_DIV, AtomKind.CEIL_DIV, AtomKind.MOD, AtomKind.CHOICE, AtomKind.MINIMUM)
 _SCALES = (OpKind.MUL, OpKind.DIV)
 _MOST = 32
 """Forms of a loaded number that are looked at."""
@@ -164,7 +163,7 @@ class SideIndex(Pattern):
         ]
         if not found or max(_rank(facts, a) for a in standing(facts)) < widest:
             return
-        others = (FlattenedSideBuffer(), SideStrides(), SwizzledSide())
+        others = (FlattenedSideBuffer(), SideByFlag(), SideStrides(), SwizzledSide())
         told = {lines for p in others for d in p.find(facts) for lines in d.lines}
         free = [a for a in found if a.node.lines not in told]
         for value in (_VALUE, _STACKED):
@@ -226,12 +225,6 @@ def apart(index: Expr) -> bool:
     ]
     apart = [step for step in steps if not own & set(step)]
     return len(apart) > 1 and [] in apart and any(apart)
-
-
-def moves(atom: Atom) -> bool:
-    """A position, or a part of one; what is made of extents alone is an extent."""
-    inside = any(arg.has(*_MOVING, AtomKind.OPAQUE) for arg in atom.args)
-    return atom.kind in _MOVING or (atom.kind in _PARTS and inside)
 
 
 def _reduced(facts: Facts, access: Access) -> bool:

@@ -13,6 +13,8 @@ from kb.dtypes import is_float
 from kb.ir import ParameterKind
 from kb.ops import COMPARISONS, OpKind
 
+_MOVING = (AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LANE, AtomKind.LOADED)
+_WITHIN = (AtomKind.FLOOR_DIV, AtomKind.CEIL_DIV, AtomKind.MOD, AtomKind.CHOICE, AtomKind.MINIMUM)
 _PROMISES = (OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS)
 _PLACING = COPIES | LOOPS | {OpKind.ADD, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT}
 _MEASURING = frozenset({OpKind.DIV, OpKind.FLOOR_DIV, OpKind.MOD, OpKind.RANGE,
@@ -193,3 +195,9 @@ def _part(facts: Facts, value: str | None) -> str | None:
 
 def _named(atoms: Iterable[Atom]) -> set[str]:
     return {a.value for a in atoms if a.kind is AtomKind.PARAMETER}
+
+
+def moves(atom: Atom) -> bool:
+    """A position, or a part of one; what is made of extents alone is an extent."""
+    inside = any(arg.has(*_MOVING, AtomKind.OPAQUE) for arg in atom.args)
+    return atom.kind in _MOVING or (atom.kind in _WITHIN and inside)

@@ -29,6 +29,10 @@ _DEMANDED = "contiguous tensors demanded"
         ("TORCH_CHECK(x.stride(0) == y.size(1));", "strides demanded"),
         ("TORCH_CHECK((reinterpret_cast<uintptr_t>(x.data_ptr()) & 15) == 0);",
          "aligned pointers demanded"),
+        ("auto at = [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; };"
+         " TORCH_CHECK(at(x.data_ptr()));",
+         "aligned pointers demanded"),
+        ("n = x.stride(0);", "strides as arguments"),
     ],
 )  # fmt: skip
 def test_layouts(before: str, value: str) -> None:
@@ -42,6 +46,8 @@ def test_layouts(before: str, value: str) -> None:
         "auto z = other.contiguous();",
         "TORCH_CHECK(other.is_contiguous());",
         "TORCH_CHECK(x.numel() % 16 == 0);",
+        "auto own = [](const void* p) { return p != nullptr; }; TORCH_CHECK(own(x.data_ptr()));",
+        "long far = x.stride(0);",
         "if (x.is_contiguous()) log(n);",
     ],
 )

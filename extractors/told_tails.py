@@ -1,0 +1,29 @@
+"""What becomes of a rest: what the program does with it, and what host and kernel demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from extractors.patterns.whole_vectors import WholeVectors
+from kb.evidence import Decision
+
+DEMANDED = "extents-demanded-to-be-whole-tiles"
+"""The pattern of extents that must leave no rest."""
+
+
+def with_demands(
+    program: Sequence[Decision], rest: Sequence[Decision]
+) -> tuple[list[Decision], list[Decision]]:
+    """Where the program takes whole vectors for granted, what demands them belongs to that; where
+    it does something with a rest, what else is demanded of tiles is not told."""
+    demands = [d for d in rest if d.pattern == DEMANDED]
+    told = {d.pattern for d in program if d.axis == WholeVectors.axis}
+    if not demands or not told:
+        return [*program], [*rest]
+    lines = {line for d in demands for line in d.lines}
+    joined = [
+        replace(d, lines=tuple(sorted({*d.lines, *lines}))) if d.pattern == WholeVectors.name else d
+        for d in program
+    ]
+    return joined, [d for d in rest if d.pattern != DEMANDED]

@@ -1,0 +1,31 @@
+"""What becomes of a rest, told of program and host together."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.patterns.whole_vectors import WholeVectors
+from extractors.told_tails import DEMANDED, with_demands
+from kb.evidence import AxisKind, Decision
+
+
+def _told(pattern: str, line: int) -> Decision:
+    return Decision(
+        axis="tail_handling", value="none", pattern=pattern, lines=((line, line),),
+        kind=AxisKind.DESIGN,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lines"),
+    [(WholeVectors.name, ((3, 3), (9, 9))), ("another", ((3, 3),))],
+)
+def test_demands_beside_what_the_program_does(
+    pattern: str, lines: tuple[tuple[int, int], ...]
+) -> None:
+    program, rest = with_demands([_told(pattern, 3)], [_told(DEMANDED, 9)])
+    assert ([d.lines for d in program], rest) == ([lines], [])
+
+
+def test_demands_alone() -> None:
+    assert with_demands([], [_told(DEMANDED, 9)]) == ([], [_told(DEMANDED, 9)])
