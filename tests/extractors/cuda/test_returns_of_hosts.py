@@ -80,3 +80,28 @@ def test_cases_that_return(kernel: str) -> None:
 
 def test_cases_that_go_on_choose_nothing() -> None:
     assert not _chosen(_CASES.replace("return;", "break;"))
+
+
+_TRAITS = """template <bool V> struct Traits { static constexpr bool vector = V; };
+template <typename T> __global__ void copy(float* x) { if (T::vector) x[threadIdx.x] = 1.f; }
+void run(float* x, int n) {
+  if (n % 4 == 0) {
+    using Both = Traits<true>;
+    copy<Both><<<1, 32>>>(x);
+  } else {
+    using Both = Traits<false>;
+    copy<Both><<<1, 32>>>(x);
+  }
+}"""
+
+
+def test_flags_of_a_type_that_a_launch_names() -> None:
+    assert {(6, 6), (8, 8), (11, 11)} <= set(_chosen(_TRAITS)["copy"])
+
+
+def test_one_type_on_both_sides_chooses_nothing() -> None:
+    assert not _chosen(_TRAITS.replace("Traits<false>", "Traits<true>"))
+
+
+def test_flags_that_nothing_is_measured_for_choose_nothing() -> None:
+    assert not _chosen(_TRAITS.replace("n % 4 == 0", "n"))
