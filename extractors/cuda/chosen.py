@@ -9,7 +9,7 @@ from functools import cached_property
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.launch_site import LaunchSite, constant
+from extractors.cuda.launch_site import ALIAS, LaunchSite, constant
 from extractors.cuda.render import shown
 from kb.evidence import AxisKind, Decision, Lines
 from kb.space import Scalar
@@ -67,8 +67,13 @@ class _Side:
 
     @cached_property
     def values(self) -> tuple[Scalar, ...]:
-        """The template arguments that are surely numbers or truth values, None for others."""
-        return tuple(constant(one, self.site.names) for one in self.site.kernel.arguments)
+        """The template arguments, and those of the types that they are names of, as far as they
+        are surely numbers or truth values, None for others."""
+        given = self.site.kernel.arguments
+        types = [one.name if isinstance(one, n.CType) else shown(one) for one in given]
+        named = [self.site.names.get(f"{ALIAS}{name}") for name in types]
+        inside = [part for one in named if isinstance(one, n.Name) for part in one.arguments]
+        return tuple(constant(one, self.site.names) for one in (*given, *inside))
 
     @cached_property
     def grid(self) -> tuple[str, ...]:

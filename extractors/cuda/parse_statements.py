@@ -189,7 +189,9 @@ class StatementBuilder(ExpressionBuilder):
         body = node.child_by_field_name("body")
         cases: list[tuple[n.Expr | None, tuple[n.Stmt, ...]]] = []
         for child in body.named_children if body is not None else ():
-            if child.type != "case_statement":
+            if child.type != "case_statement":  # a declaration of the grammar's ends a case
+                if cases:
+                    cases[-1] = (cases[-1][0], (*cases[-1][1], *self.statements([child])))
                 continue
             label = child.child_by_field_name("value")
             inner = [

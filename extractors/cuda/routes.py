@@ -138,27 +138,51 @@ class Routes:
         return frozenset(found)
 
     def _of(self, block: n.Block) -> Iterator[Fork]:
+        """The forks of a block and of the blocks in it, with what follows where one is left."""
+        follows: dict[int, _Rest] = {}
         for node in n.inside(block):
-            if isinstance(node, n.Switch):
-                yield Fork(node.value, tuple(self._cases(node)))
+            if isinstance(node, n.Switch) and id(node) not in follows:
+                yield Fork(node.value, tuple(self._cases(node, ())))
             elif isinstance(node, n.Block):
-                yield from self._ifs(node.body)
+                yield from self._ifs(node.body, follows.get(id(node), ()), follows)
 
-    def _cases(self, node: n.Switch) -> Iterator[tuple[frozenset[str], n.Place]]:
+    def _cases(self, node: n.Switch, after: _Rest) -> Iterator[tuple[frozenset[str], n.Place]]:
         for _, body in node.cases:
             if body:
                 yield self._runs(body), body[0].at
+        if after and any(_leaves(body) for _, body in node.cases):
+            yield self._runs(after), after[0].at
 
-    def _ifs(self, body: Sequence[n.Stmt]) -> Iterator[Fork]:
+    def _ifs(
+        self, body: Sequence[n.Stmt], follows: _Rest, known: dict[int, _Rest]
+    ) -> Iterator[Fork]:
+        """Forks of one row of statements; what comes behind it is kept for the blocks in it."""
         for index, node in enumerate(body):
-            if isinstance(node, n.If) and not node.static:
-                after = body[index + 1 :] if _leaves(node.then) else ()
-                sides = (node.then.body, (*node.other.body, *after))
-                yield Fork(node.condition, tuple((self._runs(s), s[0].at) for s in sides if s))
+            after = (*body[index + 1 :], *follows)
+            if isinstance(node, n.Block):
+                known[id(node)] = after
+            elif isinstance(node, n.Switch):
+                known[id(node)] = after
+                yield Fork(node.value, tuple(self._cases(node, after)))
+            elif isinstance(node, n.If):
+                known[id(node.then)] = known[id(node.other)] = after
+                if not node.static:
+                    left = after if _leaves(node.then.body) else ()
+                    sides = (node.then.body, (*node.other.body, *left))
+                    yield Fork(node.condition, tuple((self._runs(s), s[0].at) for s in sides if s))
 
 
-def _leaves(block: n.Block) -> bool:
-    last = block.body[-1] if block.body else None
+_Rest = tuple[n.Stmt, ...]
+"""What is run behind a block, up to the end of the function."""
+
+
+def _leaves(body: Sequence[n.Stmt]) -> bool:
+    """Whether a row of statements ends in a return, or in what the compiler may make one of."""
+    last = body[-1] if body else None
+    if isinstance(last, n.If) and last.static:
+        return _leaves(last.then.body)
+    if isinstance(last, n.Block):
+        return _leaves(last.body)
     return isinstance(last, n.Leave) and last.word == "return"
 
 

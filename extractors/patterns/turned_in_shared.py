@@ -14,9 +14,10 @@ from extractors.patterns.cases_threads import (
 )
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
-from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.symbolic import Atom, Expr
+from kb.analysis.thread_numbers import address, of_thread
 from kb.evidence import Decision
-from kb.ops import OWN_THREAD, OpKind
+from kb.ops import OpKind
 
 _MOVES = CASTS | {OpKind.COPY, OpKind.BITCAST, OpKind.EXTRACT, OpKind.VECTOR, OpKind.INSERT}
 _VECTOR = 8
@@ -38,7 +39,6 @@ _VECTORS = """__global__ void turn(const float* x, float* out, int n) {
     out[threadIdx.x] = tile[threadIdx.x / 32][threadIdx.x % 32];
 }
 """
-_SEEN = frozenset({OpKind.POINTER_CAST})
 
 
 class TurnedInShared(Pattern):
@@ -96,7 +96,7 @@ def _moved(facts: Facts, store: Node) -> list[Node]:
 def _turned(facts: Facts, one: Node, other: Node) -> bool:
     """True when threads that are neighbours along a row of one place lie rows apart in the other,
     and the other way round."""
-    left, right = (_place(facts, n) for n in (one, other))
+    left, right = (address(facts, n) for n in (one, other))
     first, second = _along(facts, left), _along(facts, right)
     return any(
         a != b and _apart(left.coefficient(b), a_step) and _apart(right.coefficient(a), b_step)
@@ -105,17 +105,12 @@ def _turned(facts: Facts, one: Node, other: Node) -> bool:
     )
 
 
-def _place(facts: Facts, access: Node) -> Expr:
-    """The address of an access, whatever it is seen as a pointer to."""
-    return facts.thread_values.expr(facts.threads.through(access.op.inputs[0], _SEEN))
-
-
 def _along(facts: Facts, place: Expr) -> dict[Atom, int]:
     """Numbers made of thread ids that move a place by single elements, or by one vector."""
     found = {}
     for atom in place.top():
         step = place.coefficient(atom).constant
-        if step is not None and 0 < step <= _VECTOR and _of_thread(facts, atom):
+        if step is not None and 0 < step <= _VECTOR and of_thread(facts, atom):
             found[atom] = step
     least = min(found.values(), default=0)
     return {atom: step for atom, step in found.items() if step == least}
@@ -125,21 +120,3 @@ def _apart(step: Expr, vector: int) -> bool:
     """True for a step over rows: a number at run time, or one longer than a vector."""
     number = step.constant
     return bool(step.terms) and (number is None or number > max(vector, _VECTOR))
-
-
-def _of_thread(facts: Facts, atom: Atom) -> bool:
-    """True for a thread id, for quotients and remainders of one, and for what a loop counts on from
-    one."""
-    graph = facts.threads
-    if atom.kind in (AtomKind.FLOOR_DIV, AtomKind.MOD):
-        return any(_of_thread(facts, inner) for inner in atom.args[0].atoms())
-    held = graph.arguments.get(atom.value)
-    if held is not None:
-        walked = graph.producer(next(iter(held[0].op.inputs), None))
-        start = walked.op.operand("low") if walked is not None else None
-        return start is not None and any(
-            one.kind is not AtomKind.INDUCTION and _of_thread(facts, one)
-            for one in facts.thread_values.expr(start).atoms()
-        )
-    made = graph.producer(atom.value) if atom.value else None
-    return made is not None and made.op.kind in OWN_THREAD
