@@ -191,6 +191,15 @@ _BRANCHED = vary(
     ("    piece[", "    if n > 4096:\n        piece["),
     ("    return parts.sum()", "        return parts\n    else:\n        return parts.sum()"),
 )
+_SLICED = vary(
+    SUMMED,
+    (
+        "    piece[(blocks,)](x, parts,",
+        "    for k in range(0, blocks, 8):\n        some = parts[k : k + 8]\n"
+        "        piece[(8,)](x[k * 1024 :], some,",
+    ),
+)
+_SLICED_TILE = vary(SUMMED_TILE, ("(x, parts, 1024)", "(x, parts[:blocks], 1024)"))
 _WHOLE = "results-of-all-programs-summed-by-the-host"
 _BUFFER = "buffer-of-partials-summed-by-the-host"
 _TOLD = "layouts-told-apart-by-strides"
@@ -218,6 +227,8 @@ CASES = (
     HostCase(_MERGED, STAGED_TILE, "second kernel"),
     HostCase(_ADDED, SUMMED, "split with host torch.sum"),
     HostCase(_ADDED, SUMMED_TILE, "split with host torch.sum"),
+    HostCase(_ADDED, _SLICED, "split with host torch.sum"),
+    HostCase(_ADDED, _SLICED_TILE, "split with host torch.sum"),
     HostCase(_ADDED, vary(SUMMED, ("parts.sum()", "parts.amax()")), "split, compared by the host"),
     HostCase(
         _ADDED,
@@ -317,6 +328,10 @@ MISSES = (
         _ADDED, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(x)")), "the input is added up"
     ),
     HostMiss(_BUFFER, SUMMED, "all numbers become one"),
+    HostMiss(
+        _ADDED, vary(_SLICED_TILE, ("torch.sum(parts)", "torch.sum(x)")), "the input is added up"
+    ),
+    HostMiss(_ADDED, vary(_SLICED, ("parts[k : k + 8]", "x.new_empty(8)")), "an array of its own"),
     HostMiss(_WHOLE, vary(SUMMED, ("parts.sum()", "parts.sum(0)")), "one axis alone is added up"),
     HostMiss(
         _WHOLE, vary(SUMMED_TILE, ("torch.sum(parts)", "torch.sum(parts, 0)")), "one axis alone"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from extractors.host.callers import called, classes, leading
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
-from extractors.host.origins import lines_of
+from extractors.host.origins import Origins, lines_of
 from extractors.host.render import leaves
 from extractors.host.values import Choice, Expr, External, Value
 from extractors.syntax.nodes import each
@@ -42,8 +42,7 @@ def summed(material: Material) -> Iterator[Decision]:
     whole: dict[str, set[Lines]] = {}
     for launch in material.sites():
         added: list[str] = []
-        for name, call in _sums(material, launch):
-            made = material.bound(launch, name)
+        for name, made, call in _sums(material, launch):
             lines = tuple(sorted({*made, lines_of(call)}))
             if _over_group(call, _laid_before(material, launch, call)):
                 yield Decision(
@@ -139,8 +138,11 @@ def _backward(material: Material, launch: LaunchRecord) -> bool:
     )
 
 
-def _sums(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, ast.Call]]:
-    """Parameters with the call that adds up the array handed over for them."""
+def _sums(
+    material: Material, launch: LaunchRecord
+) -> Iterator[tuple[str, tuple[Lines, ...], ast.Call]]:
+    """Parameters with what makes the array handed over for them, whole or a slice of it, and the
+    call that adds it up."""
     origins = material.origins
     call = origins.call_at(launch.lines) if origins is not None else None
     if origins is None or call is None:
@@ -161,11 +163,21 @@ def _sums(material: Material, launch: LaunchRecord) -> Iterator[tuple[str, ast.C
     ]
     for position, (name, constant) in enumerate(material.signature.params):
         value = None if constant else origins.argument(call, name, position, material.row(launch))
-        if not isinstance(value, ast.Name) or not material.bound(launch, name):
-            continue
-        for item in after:
-            if _adds_up(item, value.id):
-                yield name, item
+        for array in _arrays(origins, value):
+            if made := origins.assigned(array):
+                own = material.bound(launch, name)
+                yield from ((name, (*own, *made), c) for c in after if _adds_up(c, array.id))
+
+
+def _arrays(origins: Origins, value: ast.expr | None) -> list[ast.Name]:
+    """A variable, and the one that it, or what is handed over, is a slice of."""
+    found = [value] if isinstance(value, ast.Name) else []
+    bound = [one for _, one in origins.bindings(found[0])] if found else [value]
+    for one in bound:
+        if isinstance(one, ast.Subscript) and isinstance(one.value, ast.Name):
+            if isinstance(one.slice, ast.Slice):
+                found.append(one.value)
+    return found
 
 
 def _instead(branches: list[ast.If], launched: int, added: int) -> bool:

@@ -13,6 +13,23 @@ VECTORS_WIDE = """__global__ void plus(const float4* x, const float4* y, float4*
     }
 }
 """
+VECTORS_COUNTED = """constexpr int wide = 16;
+template <typename T>
+__global__ void plus(const T* x, T* out) {
+    constexpr int many = wide / sizeof(T);
+    const int at = threadIdx.x * many;
+    *reinterpret_cast<uint4*>(out + at) = *reinterpret_cast<const uint4*>(x + at);
+}
+"""
+"""The elements of a vector are counted by the size of one."""
+
+VECTORS_UNIFORM = """__global__ void begin(const int* ends, int* out) {
+    __shared__ int low;
+    if (threadIdx.x == 0) low = ends[blockIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = low;
+}
+"""
 VECTORS_CHOSEN = """template <typename T, int N> struct Pack {
     T data[N];
     __device__ void load(const T* p) { for (int i = 0; i < N; ++i) data[i] = p[i]; }

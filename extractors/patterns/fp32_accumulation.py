@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_counters import COUNTED, COUNTED_ROWS
 from extractors.patterns.cases_merges import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
+from extractors.patterns.cases_sums import MAXIMUM_THREADS, SOFTMAX_BARE
 from extractors.patterns.cases_threads import SUM_AS_STORED_THREADS, SUM_IN_SHARED_THREADS
 from extractors.patterns.cases_vectors import PEERS_THREADS
 from extractors.patterns.product_summed import BY_FLAG
@@ -28,18 +29,6 @@ from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
 PRODUCT_WIDE = vary(PRODUCT, ("tile=ct.astype(acc, out.dtype)", "tile=acc"))
-SOFTMAX_BARE = (
-    POINTER
-    + """
-@triton.jit
-def soft(x, out, n, T: tl.constexpr):
-    row = tl.program_id(0)
-    at = tl.arange(0, T)
-    v = tl.load(x + row * n + at, mask=at < n, other=float("-inf"))
-    e = tl.exp(v - tl.max(v, axis=0))
-    tl.store(out + row * n + at, e / tl.sum(e, axis=0), mask=at < n)
-"""
-)
 _BY_CALLER = vary(
     PRODUCT_POINTER,
     ("TM: tl.constexpr,", "KIND: tl.constexpr, TM: tl.constexpr,"),
@@ -66,6 +55,7 @@ class Fp32Accumulation(Pattern):
     matches = (
         Case(SUM_AS_STORED_THREADS, "storage dtype"),
         Case(SUM_IN_SHARED_THREADS, "fp32"),
+        Case(MAXIMUM_THREADS, "fp32"),
         Case(PRODUCT, "fp32, one narrowing cast before the store"),
         Case(NORM_BACKWARD, "fp32, one narrowing cast before the store"),
         Case(PRODUCT_WIDE, "fp32"),
@@ -89,6 +79,10 @@ class Fp32Accumulation(Pattern):
             vary(SUM_AS_STORED_THREADS, ("T sum = 0", "float sum = 0.f")),
             why="the sum is wider than what is stored",
             value="storage dtype",
+        ),
+        NearMiss(
+            vary(MAXIMUM_THREADS, ("float", "int"), ("-1e30f", "0"), ("fmaxf(", "max(")),
+            why="the largest of whole numbers",
         ),
         NearMiss(PEERS_THREADS, why="packs of floats are carried", value="storage dtype"),
         NearMiss(GATED_THREADS, why="a softplus: no parts are weighed and added"),
@@ -246,6 +240,10 @@ class Fp32Accumulation(Pattern):
                 begun = _filled(facts, state.init)
                 if state.role is Role.RUNNING_MAXIMUM:
                     yield from (("f32", [n]) for n in begun[:1] if facts.types.wide(n.result))
+                    low = facts.graph.producer(first_value(facts, state.init))
+                    if low is not None and low.op.kind in (OpKind.CONST, OpKind.NEG):
+                        if facts.of_threads and is_float(_written(low)):
+                            yield _written(low), [low]
                     continue
                 steps = updates(facts.graph, state.argument, state.next)
                 added = [n for n in steps if n.op.kind in (OpKind.ADD, OpKind.FMA)][:1]
@@ -372,8 +370,7 @@ _NAMES = {
 
 def _literal(facts: Facts, value: str) -> bool:
     """A number with a fraction that a tile dialect holds in 32 bits."""
-    number = facts.values.literal(value)
-    return isinstance(number, float) and not facts.of_threads
+    return isinstance(facts.values.literal(value), float) and not facts.of_threads
 
 
 def _written(node: Node) -> str:

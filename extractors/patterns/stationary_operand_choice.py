@@ -11,6 +11,7 @@ from extractors.patterns.cases import (
     POINTER,
     PRODUCT,
     PRODUCT_POINTER,
+    TILE,
     vary,
 )
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_POINTER
@@ -22,7 +23,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.analysis.idioms import queries_first
-from kb.analysis.lane_products import factors, score_sums
+from kb.analysis.lane_products import factors, products_summed, score_sums
 from kb.analysis.loops import Role
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
@@ -47,6 +48,37 @@ def attend(q, k, v, out, scale, n, D: tl.constexpr, T: tl.constexpr):
 )
 
 
+_VECTOR = "C-stationary product with a vector"
+_ROWS = (
+    POINTER
+    + """
+@triton.jit
+def product(a, b, out, n, k, TM: tl.constexpr, TK: tl.constexpr):
+    m = tl.program_id(0) * TM + tl.arange(0, TM)
+    acc = tl.zeros((TM,), dtype=tl.float32)
+    for i in range(0, k, TK):
+        at = i + tl.arange(0, TK)
+        x = tl.load(a + m[:, None] * k + at[None, :])
+        acc += tl.sum(x * tl.load(b + at)[None, :], axis=1)
+    tl.store(out + m, acc, mask=m < n)
+"""
+)
+_ROWS_TILE = (
+    TILE
+    + """
+@ct.kernel
+def product(a, b, out, k: Int, TM: Int, TK: Int):
+    m = ct.bid(0)
+    acc = ct.zeros((TM,), dtype=ct.float32)
+    for i in range(ct.cdiv(k, TK)):
+        x = ct.load(a, index=(m, i), shape=(TM, TK))
+        y = ct.load(b, index=(i,), shape=(TK,))
+        acc = acc + ct.sum(x * ct.reshape(y, (1, TK)), axis=1)
+    ct.store(out, index=(m,), tile=acc)
+"""
+)
+
+
 class StationaryOperandChoice(Pattern):
     """Loads that feed the products of a loop are split into those before the loop and those inside
     it."""
@@ -61,11 +93,18 @@ class StationaryOperandChoice(Pattern):
         Case(FLASH_POINTER, "Q-stationary (loop KV)"),
         Case(DECODE_PART, "Q-stationary (loop KV)"),
         Case(PRODUCT_THREADS, "C-stationary GEMM"),
+        Case(_ROWS, _VECTOR),
+        Case(_ROWS_TILE, _VECTOR),
         Case(_LINEAR, "row tile of the scores kept, columns streamed"),
         Case(vary(PRODUCT_POINTER, ("dot(x, y)", "dot(x, y * 0.5 + 1.0)")), "C-stationary GEMM"),
         Case(vary(PRODUCT_POINTER, ("acc.to(", "tl.exp(acc).to(")), "C-stationary GEMM"),
     )
     near_misses = (
+        NearMiss(
+            vary(_ROWS, ("    tl.store(out + m, acc,", "    tl.store(out + m, m,")),
+            why="the sum is not stored",
+        ),
+        NearMiss(vary(_ROWS, ("tl.load(b + at)[None, :]", "x")), why="squares of one array"),
         NearMiss(
             vary(DECODE_PART, ("row[None, :] * keys", "keys * keys")),
             why="both sides are loaded in the loop",
@@ -102,9 +141,28 @@ class StationaryOperandChoice(Pattern):
             places["Q-stationary (loop KV)"] = row
         if not places:
             places["C-stationary GEMM"] = self._fragments(facts)
+            places[_VECTOR] = [] if facts.contractions else self._vectors(facts)
         for value, where in places.items():
             if where:
                 yield self.decide(facts, value, where)
+
+    def _vectors(self, facts: Facts) -> list[Where]:
+        """Sums over lanes of what a loop loads on both sides, with the loop that adds them up to a
+        tile which is stored."""
+        found: list[Where] = []
+        for made, total in products_summed(facts):
+            loop = facts.loop(made.loop) if made.loop is not None else None
+            sides = [facts.feeding(v) for v in made.op.inputs[:2]]
+            if loop is None or not all(any(a.loop is loop.node for a in s) for s in sides):
+                continue
+            if len({frozenset(a.array for a in s) for s in sides}) == 1:
+                continue
+            for state in loop.of(Role.SUM, Role.ACCUMULATOR, Role.RUNNING_SUM):
+                kept = [e for e in facts.types.shape(state.argument) if e != "1"]
+                if kept and facts.graph.rests_on(state.next, total):
+                    if facts.stored_in(state.result):
+                        found += [facts.graph.producer(state.init), loop.node, total]
+        return found
 
     def _fragments(self, facts: Facts) -> list[Where]:
         """Products that a loop adds up in registers, of fragments that it takes out of shared

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM_CHUNKS
 from extractors.patterns.cases_rows_pointer import RECURRENT, RECURRENT_READ_ONCE
 from extractors.patterns.state_in_registers import states
@@ -48,8 +48,36 @@ def states(k, v, out, n, T: tl.constexpr, W: tl.constexpr, LAST: tl.constexpr):
 )
 
 
+_DECAYED = (
+    POINTER
+    + """
+@triton.jit
+def scan(x, g, out, n, s, W: tl.constexpr):
+    at = tl.program_id(0) * W + tl.arange(0, W)
+    h = tl.zeros((W,), dtype=tl.float32)
+    for i in range(n):
+        h = tl.load(g + i * s + at) * h + tl.load(x + i * s + at)
+        tl.store(out + i * s + at, h.to(tl.float16))
+"""
+)
+_DECAYED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def scan(x, g, out, n: Int, W: Int):
+    at = ct.bid(0)
+    h = ct.zeros((1, W), dtype=ct.float32)
+    for i in range(n):
+        ct.store(out, index=(i, at), tile=ct.astype(h, out.dtype))
+        d = ct.load(g, index=(i, at), shape=(1, W))
+        h = d * h + ct.load(x, index=(i, at), shape=(1, W))
+"""
+)
+
+
 class StationaryState(Pattern):
-    """A tile of two axes is carried over a loop, which loads what changes it and what reads it."""
+    """A tile of two axes is carried over a loop, which loads what changes it and what reads it; or
+    a row that every round scales, adds to and stores."""
 
     name = "recurrent-state-stays-and-steps-stream"
     axis = "stationary_operand"
@@ -59,6 +87,8 @@ class StationaryState(Pattern):
         Case(CHUNKS, "state kept, steps streamed"),
         Case(_SAVED, "state kept, steps streamed"),
         Case(_TURNED, "state kept, steps streamed"),
+        Case(_DECAYED, "state kept, steps streamed"),
+        Case(_DECAYED_TILE, "state kept, steps streamed"),
     )
     near_misses = (
         NearMiss(RECURRENT_READ_ONCE, why="a sum that is read once, after the loop"),
@@ -67,6 +97,8 @@ class StationaryState(Pattern):
         NearMiss(ATTENTION, why="sums that are rescaled, not read"),
         NearMiss(_PLACED, why="a tile that one of two branches loads in every round"),
         NearMiss(PRODUCT, why="an accumulator that is read after the loop"),
+        NearMiss(vary(_DECAYED, ("+ at) * h +", "+ at) + h +")), why="a running sum"),
+        NearMiss(vary(_DECAYED, (" h.to(", " (at + i).to(")), why="the state is not read"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -80,6 +112,9 @@ class StationaryState(Pattern):
             for state in loop.carried:
                 if len(facts.types.shape(state.argument)) > 1 and _begun(facts, state):
                     found += self._chunks(facts, loop, state)
+        for loop in [] if facts.contractions or facts.of_threads else facts.loops:
+            for state in loop.carried:
+                found += _recurrence(facts, loop, state)
         if found:
             yield self.decide(facts, "state kept, steps streamed", found)
 
@@ -100,6 +135,24 @@ class StationaryState(Pattern):
                     read.append(access)
         loads = [a for a in facts.feeding(state.next) if a.loop is loop.node] if read else []
         return [facts.graph.producer(state.init), *read, *loads] if loads else []
+
+
+def _recurrence(facts: Facts, loop: Loop, state: Carried) -> list[Where]:
+    """Of a row that every round scales and adds loads to, and stores: where it begins and changes,
+    the loads and the stores."""
+    if not [e for e in facts.types.shape(state.argument) if e != "1"]:
+        return []
+    made = updates(facts.graph, state.argument, state.next)
+    kinds = {n.op.kind for n in made}
+    if OpKind.FMA not in kinds and not {OpKind.MUL, OpKind.ADD} <= kinds:
+        return []
+    versions = {state.argument, *(n.result for n in made)}
+    stores = [s for s in facts.stores if s.node.inside(loop.node) and not s.is_atomic]
+    stores = [s for s in stores if facts.graph.core(s.value) in versions]
+    loads = [a for a in facts.feeding(state.next) if a.node.inside(loop.node)]
+    if not stores or not loads:
+        return []
+    return [facts.graph.producer(state.init), *made, *loads, *stores]
 
 
 def _begun(facts: Facts, state: Carried) -> bool:

@@ -21,6 +21,7 @@ from extractors.patterns.cases_vectors import (
     VECTORS_PROMISED,
     VECTORS_SIZED,
     VECTORS_TRAITS,
+    VECTORS_UNIFORM,
     VECTORS_UNKNOWN,
     VECTORS_WIDE,
 )
@@ -28,7 +29,7 @@ from kb.analysis.accesses import BULK, Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Graph, Node
 from kb.analysis.layouts import distributed
-from kb.analysis.sized_vectors import counted, sized
+from kb.analysis.sized_vectors import counted, elements, sized
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import ParameterKind, TileType, TypeKind
@@ -41,7 +42,6 @@ _MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
 _TAKING = CASTS | {OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.INSERT, OpKind.IF_EXPRESSION}
 _NUMBERED = re.compile(r"(?<=\D)\.\d+$")
 """The number that tells a value of a program from others of its name."""
-
 
 _LOADED = """#include <cub/block/block_load.cuh>
 __global__ void count(const int* x, int* out) {
@@ -102,6 +102,7 @@ class VectorAccess(Pattern):
         ),
         NearMiss(VECTORS_CARRIED, why="vectors of an open type move", value="scalar"),
         NearMiss(ADD_THREADS, why="one element moves", value="128-bit"),
+        NearMiss(VECTORS_UNIFORM, why="one number for all threads"),
         NearMiss(
             vary(
                 VECTORS_SIZED,
@@ -175,11 +176,12 @@ class VectorAccess(Pattern):
             return
         if wide:
             beside = _streamed(facts, found.get("scalar", []), wide)
-            wide = {value: [*_seen_wide(facts, nodes), *nodes] for value, nodes in wide.items()}
+            wide = {v: [*_seen_wide(facts, v, nodes), *nodes] for v, nodes in wide.items()}
             found = {**wide, "scalar": beside} if beside else wide
         for value, nodes in found.items():
             walked = _walked(facts, nodes) if value == "scalar" else []
-            yield self.decide(facts, value, dict.fromkeys([*nodes, *walked]))
+            if value != "scalar" or any(_of_own_thread(facts, n) for n in nodes):
+                yield self.decide(facts, value, dict.fromkeys([*nodes, *walked]))
 
     def _of_layouts(self, facts: Facts) -> Iterable[Decision]:
         """The run of elements that a layout gives every thread of a tile that is moved."""
@@ -203,17 +205,12 @@ class VectorAccess(Pattern):
             yield self.decide(facts, value, dict.fromkeys(nodes))
 
     def _unknown(self, facts: Facts) -> bool:
-        """Whether the loads of threads at places of their own move what nobody knows the type of:
-        these may be the vectors."""
+        """Whether threads load, at places of their own, what may be vectors, of no known type."""
         loads = [n for n in facts.threads.of(OpKind.LOAD) if n.op.attribute("space") != "shared"]
-        return any(
-            self._moved(facts, n) is None and facts.threads.roots(n.op.inputs[0], *OWN_THREAD)
-            for n in loads
-        )
+        return any(self._moved(facts, n) is None and _of_own_thread(facts, n) for n in loads)
 
     def _moved(self, facts: Facts, node: Node) -> TileType | None:
-        """The type of what is loaded or stored; None when nobody knows what the pointer points
-        at."""
+        """The type of what moves; None when nobody knows what the pointer points at."""
         if node.op.kind == OpKind.LOAD:
             moved = node.op.results[0].type or _as_one(facts, node)
             return _taken_apart(facts, node, moved)
@@ -241,8 +238,7 @@ class VectorAccess(Pattern):
 
 
 def _moved_elsewhere(facts: Facts) -> bool:
-    """Whether a call that nobody can read, which takes an array of the kernel, may move the data:
-    no single elements that are seen beside it tell how wide it moves."""
+    """Whether a call that nobody can read takes an array of the kernel: it may move the data."""
     graph = facts.threads
     arrays = {p.name for p in graph.function.parameters if p.kind is ParameterKind.ARRAY}
     return any(graph.core(v) in arrays for n in graph.of(OpKind.OPAQUE) for v in n.op.inputs)
@@ -276,8 +272,7 @@ def _taken_apart(facts: Facts, node: Node, moved: TileType | None) -> TileType |
 
 
 def _as_one(facts: Facts, node: Node) -> TileType | None:
-    """One number, where what is loaded is converted to one, compared with one, or put among those
-    that a thread holds."""
+    """One number, where what is loaded is converted to one, compared with one, or held as one."""
     users = facts.threads.users(node.result)
     for user in users:
         owner = user.parent if user.op.kind == OpKind.YIELD else None
@@ -319,10 +314,10 @@ def _packed(facts: Facts, node: Node) -> bool:
     return any(n.op.kind == OpKind.EXTRACT and n.op.operand("index") for n in below)
 
 
-def _seen_wide(facts: Facts, nodes: list[Node]) -> list[Node]:
-    """Where the addresses of wide accesses become those of vectors."""
+def _seen_wide(facts: Facts, value: str, nodes: list[Node]) -> list[Node]:
+    """Where the addresses of wide accesses become those of vectors; where elements are counted."""
     graph = facts.threads
-    found: dict[Node, None] = {}
+    found = dict.fromkeys(elements(graph, value, nodes))
     for node in nodes:
         address = node.op.operand("pointer") or next(iter(node.op.inputs), "")
         for cast in graph.upstream(address, lambda n: n.op.kind not in _MOVING):
@@ -365,6 +360,11 @@ def _passes(facts: Facts, one: Access, other: Access) -> bool:
         return left or node.op.kind in REDUCTIONS
 
     return bool(facts.graph.made_from([store.value or ""], (load.node,), gathered))
+
+
+def _of_own_thread(facts: Facts, node: Node) -> bool:
+    """Whether an access is at a place of the thread's own."""
+    return bool(facts.threads.roots(node.op.inputs[0], *OWN_THREAD))
 
 
 def _is_shared(node: Node) -> bool:
