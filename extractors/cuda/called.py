@@ -95,8 +95,8 @@ def through(site: LaunchSite, called: Called, function: n.Definition | n.Lambda)
     if isinstance(function, n.Lambda):
         handed = []
     elif checks:
-        own = frozenset(_own(function))
-        checks = [_reworded(check, handed, known, own) for check in checks]
+        declared = frozenset(_own(function))
+        checks = [_reworded(check, handed, known, declared) for check in checks]
     return replace(
         site, names=names | bound, guards=both(around.guards, site.guards),
         tests=both(around.tests, site.tests), cases=both(around.cases, site.cases),
@@ -151,7 +151,8 @@ def _number(given: n.Expr) -> int | None:
 
 def _own(function: n.Definition) -> Iterator[str]:
     """Names that a function declares."""
-    yield from (one.name for one in (*function.parameters, *function.template))
+    yield from (one.name for one in function.parameters)
+    yield from (one.name for one in function.template)
     for one in n.inside(function.body):
         if isinstance(one, n.Variable):
             yield one.name
