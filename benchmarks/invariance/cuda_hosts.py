@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchmarks.invariance.cuda_spellings import Edit, _applied, _below, _declarator, _given, _text
+from benchmarks.invariance.cuda_spellings import _declarator, _given
+from benchmarks.invariance.cuda_syntax import Edit, applied, below, text_of
 from extractors.cuda.grammar import syntax_tree
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ class Site:
     @property
     def name(self) -> str:
         """The kernel without namespaces and template arguments."""
-        return _text(self.kernel).partition("<")[0].rpartition("::")[2].strip()
+        return text_of(self.kernel).partition("<")[0].rpartition("::")[2].strip()
 
     @property
     def template(self) -> tuple[Syntax, ...]:
         """The template arguments that are written down."""
-        node = next((x for x in _below(self.kernel) if x.type == "template_argument_list"), None)
+        node = next((x for x in below(self.kernel) if x.type == "template_argument_list"), None)
         return tuple(_written(node)) if node is not None else ()
 
     def instead(self, before: str, launch: str) -> Edit:
@@ -64,7 +65,7 @@ def _written(node: Syntax) -> Iterator[Syntax]:
 
 
 def _sites(root: Syntax) -> Iterator[Site]:
-    for node in _below(root):
+    for node in below(root):
         if node.type != "expression_statement" or node.has_error or node.named_child_count != 1:
             continue
         call = node.named_children[0]
@@ -81,14 +82,14 @@ def _sites(root: Syntax) -> Iterator[Site]:
 def _kernels(root: Syntax) -> dict[str, Kernel]:
     """The kernels of a text by name that no other function or specialisation shares."""
     found: dict[str, Kernel | None] = {}
-    for node in _below(root):
+    for node in below(root):
         if node.type != "function_definition":
             continue
         declarator = _declarator(node)
         name = declarator.child_by_field_name("declarator") if declarator is not None else None
-        text = _text(name).partition("<")[0] if name is not None else ""
+        text = text_of(name).partition("<")[0] if name is not None else ""
         body = node.child_by_field_name("body")
-        head = _text(node)[: body.start_byte - node.start_byte] if body is not None else ""
+        head = text_of(node)[: body.start_byte - node.start_byte] if body is not None else ""
         given = None if declarator is None or declarator.has_error else _given(node)
         if text in found or given is None or "__global__" not in head:
             found[text] = None
@@ -117,24 +118,24 @@ def extents_named(text: str) -> str:
         told, declared = [], []
         for at, (one, word, kind) in enumerate(zip(site.extents, _WORDS, _KINDS, strict=False)):
             plain = one.type == "identifier" or (at > 1 and one.type == "number_literal")
-            told.append(_text(one) if plain else f"{word}{number}_")
+            told.append(text_of(one) if plain else f"{word}{number}_")
             declared += [] if plain else [_named(one, told[-1], kind)]
-        launch = f"{_text(site.kernel)}<<<{', '.join(told)}>>>{_text(site.arguments)}"
+        launch = f"{text_of(site.kernel)}<<<{', '.join(told)}>>>{text_of(site.arguments)}"
         edits += [site.instead(" ".join(declared), launch)] if declared else []
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def _named(extent: Syntax, name: str, kind: str) -> str:
     """A declaration of what stands in the brackets of a launch."""
     if kind != "dim3" or extent.type == "identifier":
-        return f"{kind} {name} = {_text(extent)};"
+        return f"{kind} {name} = {text_of(extent)};"
     if extent.type == "compound_literal_expression":
-        return f"dim3 {name}{_text(extent)};"
+        return f"dim3 {name}{text_of(extent)};"
     called = extent.child_by_field_name("function") if extent.type == "call_expression" else None
-    if called is not None and _text(called) == "dim3":
+    if called is not None and text_of(called) == "dim3":
         given = extent.child_by_field_name("arguments")
-        return f"dim3 {name}{_text(given) if given is not None else '()'};"
-    return f"dim3 {name}({_text(extent)});"
+        return f"dim3 {name}{text_of(given) if given is not None else '()'};"
+    return f"dim3 {name}({text_of(extent)});"
 
 
 def extents_in_place(text: str) -> str:
@@ -150,14 +151,14 @@ def extents_in_place(text: str) -> str:
                 node, value = declared
                 edits.append((node.start_byte, node.end_byte, ""))
                 edits.append((extent.start_byte, extent.end_byte, value))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def _declared_once(extent: Syntax, block: Syntax, site: Site) -> tuple[Syntax, str] | None:
     """The declaration of a name in the block of its one reader, with what it is given; none where
     something in between sets what that is made of."""
-    name = _text(extent)
-    uses = [x for x in _below(block) if x.type == "identifier" and _text(x) == name]
+    name = text_of(extent)
+    uses = [x for x in below(block) if x.type == "identifier" and text_of(x) == name]
     own = [one for one in block.named_children if one.type == "declaration"
            and len(one.children_by_field_name("declarator")) == 1
            and one.end_byte <= site.statement.start_byte]  # fmt: skip
@@ -166,30 +167,30 @@ def _declared_once(extent: Syntax, block: Syntax, site: Site) -> tuple[Syntax, s
         kind = one.child_by_field_name("type")
         held = made.child_by_field_name("declarator") if made is not None else None
         value = made.child_by_field_name("value") if made is not None else None
-        if held is None or value is None or kind is None or _text(held) != name or len(uses) != 2:
+        if held is None or value is None or kind is None or text_of(held) != name or len(uses) != 2:
             continue
-        words = {_text(x) for x in _below(value) if x.type == "identifier"}
-        between = _text(block)[
+        words = {text_of(x) for x in below(value) if x.type == "identifier"}
+        between = text_of(block)[
             one.end_byte - block.start_byte : site.statement.start_byte - block.start_byte
         ]
         if any(re.search(rf"\b{word}\b[\w.\[\]]*\s*[-+*/|&]?=[^=]|\b{word}\b\+\+|\+\+{word}\b",
                          between) for word in words):  # fmt: skip
             return None
-        if _text(kind) == "dim3":
-            return one, f"dim3{_text(value)}" if value.type in (
+        if text_of(kind) == "dim3":
+            return one, f"dim3{text_of(value)}" if value.type in (
                 "argument_list", "initializer_list",
-            ) else _text(value)  # fmt: skip
+            ) else text_of(value)  # fmt: skip
         plain = value.type not in ("argument_list", "initializer_list")
-        return (one, _text(value)) if plain else None
+        return (one, text_of(value)) if plain else None
     return None
 
 
 def _hosts(root: Syntax) -> Iterator[Syntax]:
     """Functions of the host that stand in no struct."""
-    for node in _below(root):
+    for node in below(root):
         body = node.child_by_field_name("body") if node.type == "function_definition" else None
         if body is None or re.search(
-            r"__(global|device)__|constexpr", _text(node)[: body.start_byte - node.start_byte]
+            r"__(global|device)__|constexpr", text_of(node)[: body.start_byte - node.start_byte]
         ):
             continue
         above = _outermost(node).parent
@@ -209,11 +210,11 @@ def by_address(text: str) -> str:
     edits = []
     for number, site in enumerate(_sites(root)):
         if _pointed(site, kernels):
-            inside = ", ".join(_text(one) for one in site.extents)
-            declared = f"auto kernel{number}_ = &{_text(site.kernel)};"
-            launch = f"kernel{number}_<<<{inside}>>>{_text(site.arguments)}"
+            inside = ", ".join(text_of(one) for one in site.extents)
+            declared = f"auto kernel{number}_ = &{text_of(site.kernel)};"
+            launch = f"kernel{number}_<<<{inside}>>>{text_of(site.arguments)}"
             edits.append(site.instead(declared, launch))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def by_configuration(text: str) -> str:
@@ -242,12 +243,12 @@ def _configured(text: str, filled: Callable[[str, list[str]], str]) -> str:
     edits = []
     for number, site in enumerate(_sites(root)):
         if _pointed(site, kernels):
-            extents = [re.sub(r"^(?=\{)", "dim3", _text(one)) for one in site.extents]
+            extents = [re.sub(r"^(?=\{)", "dim3", text_of(one)) for one in site.extents]
             name = f"config{number}_"
-            given = [f"&{name}", _text(site.kernel), *map(_text, _written(site.arguments))]
+            given = [f"&{name}", text_of(site.kernel), *map(text_of, _written(site.arguments))]
             launch = f"cudaLaunchKernelEx({', '.join(given)})"
             edits.append(site.instead(filled(name, extents), launch))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def by_function(text: str) -> str:
@@ -269,11 +270,11 @@ def by_function(text: str) -> str:
             made.add((site.name, count, bool(names)))
             edits.append((kernel.whole.end_byte, kernel.whole.end_byte,
                           _launching(site.name, count, kernel, head, names)))  # fmt: skip
-        given = [*map(_text, site.extents), *map(_text, _written(site.arguments))]
+        given = [*map(text_of, site.extents), *map(text_of, _written(site.arguments))]
         launcher = _launcher(site.name, count, names)
-        called = _text(site.kernel).replace(site.name, launcher, 1)
+        called = text_of(site.kernel).replace(site.name, launcher, 1)
         edits.append(site.instead("", f"{called}({', '.join(given)})"))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def _launching(
@@ -303,10 +304,10 @@ def _head(kernel: Kernel) -> tuple[str, str] | None:
     template = ""
     if kernel.whole is not kernel.function:
         above = kernel.whole.child_by_field_name("parameters")
-        template = f"template {_text(above)} " if above is not None else ""
-        if "requires" in _text(kernel.whole)[:400]:
+        template = f"template {text_of(above)} " if above is not None else ""
+        if "requires" in text_of(kernel.whole)[:400]:
             return None
-    inside = _text(listed)[1:-1].replace("__grid_constant__", "")
+    inside = text_of(listed)[1:-1].replace("__grid_constant__", "")
     return template, inside
 
 
@@ -318,19 +319,19 @@ def _template_names(parameters: tuple[Syntax, ...]) -> list[str] | None:
         held = held or next(
             (x for x in reversed(one.named_children) if x.type == "type_identifier"), None
         )
-        if held is None or not re.fullmatch(r"\w+", _text(held)) or "..." in _text(one):
+        if held is None or not re.fullmatch(r"\w+", text_of(held)) or "..." in text_of(one):
             return None
-        names.append(_text(held))
+        names.append(text_of(held))
     return names
 
 
 def in_lambda(text: str) -> str:
     """A launch in a lambda that is called at once."""
     edits = [
-        site.instead("", f"[&] {{ {_text(site.statement)} }}()")
+        site.instead("", f"[&] {{ {text_of(site.statement)} }}()")
         for site in _sites(syntax_tree(text))
     ]
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def in_handed_lambda(text: str) -> str:
@@ -339,12 +340,12 @@ def in_handed_lambda(text: str) -> str:
     edits, starts = [], set()
     for function in _hosts(root):
         for site in _sites(function):
-            edits.append(site.instead("", f"run_([&] {{ {_text(site.statement)} }})"))
+            edits.append(site.instead("", f"run_([&] {{ {text_of(site.statement)} }})"))
             starts.add(_outermost(function).start_byte)
     if edits:
         helper = "template <typename F>\nstatic void run_(F&& f) { f(); }\n"
         edits.append((min(starts), min(starts), helper))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def template_named(text: str) -> str:
@@ -355,16 +356,16 @@ def template_named(text: str) -> str:
                  if one.type in ("number_literal", "true", "false")]  # fmt: skip
         if not given or len(site.template) < len(given):
             continue
-        declared, whole, start = [], _text(site.kernel), site.kernel.start_byte
+        declared, whole, start = [], text_of(site.kernel), site.kernel.start_byte
         for at, one in reversed(given):
             name = f"kArgument{number}_{at}"
             kind = "int" if one.type == "number_literal" else "bool"
-            declared.append(f"constexpr {kind} {name} = {_text(one)};")
+            declared.append(f"constexpr {kind} {name} = {text_of(one)};")
             whole = whole[: one.start_byte - start] + name + whole[one.end_byte - start :]
-        inside = ", ".join(_text(one) for one in site.extents)
-        launch = f"{whole}<<<{inside}>>>{_text(site.arguments)}"
+        inside = ", ".join(text_of(one) for one in site.extents)
+        launch = f"{whole}<<<{inside}>>>{text_of(site.arguments)}"
         edits.append(site.instead(" ".join(reversed(declared)), launch))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 CHANGES: dict[str, Callable[[str], str]] = {

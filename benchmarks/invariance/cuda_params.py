@@ -18,7 +18,8 @@ from benchmarks.invariance.cuda_hosts import (
     _template_names,
     _written,
 )
-from benchmarks.invariance.cuda_spellings import Edit, _applied, _below, _declarator, _text
+from benchmarks.invariance.cuda_spellings import _declarator
+from benchmarks.invariance.cuda_syntax import Edit, applied, below, text_of
 from extractors.cuda.grammar import syntax_tree
 
 if TYPE_CHECKING:
@@ -35,15 +36,15 @@ def checks_as_branches(text: str) -> str:
     edits = []
     for node, given in _checks(syntax_tree(text)):
         throw = 'throw std::runtime_error("check");'
-        edits.append((node.start_byte, node.end_byte, f"if (!({_text(given)})) {{ {throw} }}"))
-    return _applied(text, edits)
+        edits.append((node.start_byte, node.end_byte, f"if (!({text_of(given)})) {{ {throw} }}"))
+    return applied(text, edits)
 
 
 def branches_as_checks(text: str) -> str:
     """`if (a) throw …;` as `TORCH_CHECK(!(a), …)`."""
     edits = []
     for function in _hosts(syntax_tree(text)):
-        for node in _below(function):
+        for node in below(function):
             asked = node.child_by_field_name("condition") if node.type == "if_statement" else None
             then = node.child_by_field_name("consequence")
             if asked is None or then is None or node.child_by_field_name("alternative") is not None:
@@ -52,9 +53,9 @@ def branches_as_checks(text: str) -> str:
                 continue
             done = list(_written(then)) if then.type == "compound_statement" else [then]
             if len(done) == 1 and done[0].type == "throw_statement":
-                check = f'TORCH_CHECK(!{_text(asked)}, "check");'
+                check = f'TORCH_CHECK(!{text_of(asked)}, "check");'
                 edits.append((node.start_byte, node.end_byte, check))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def checks_apart(text: str) -> str:
@@ -63,11 +64,11 @@ def checks_apart(text: str) -> str:
     for node, given in _checks(syntax_tree(text)):
         parts = list(_conjuncts(given))
         if len(parts) > 1:
-            whole = _text(node)
+            whole = text_of(node)
             first, last = given.start_byte - node.start_byte, given.end_byte - node.start_byte
-            apart = " ".join(whole[:first] + _text(one) + whole[last:] for one in parts)
+            apart = " ".join(whole[:first] + text_of(one) + whole[last:] for one in parts)
             edits.append((node.start_byte, node.end_byte, f"{{ {apart} }}"))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def checks_together(text: str) -> str:
@@ -77,18 +78,18 @@ def checks_together(text: str) -> str:
     for (node, given), (other, too) in pairwise(_checks(syntax_tree(text))):
         if node.next_named_sibling != other or node.start_byte < taken:
             continue
-        word = _text(node).partition("(")[0]
-        if _text(other).partition("(")[0] == word:
+        word = text_of(node).partition("(")[0]
+        if text_of(other).partition("(")[0] == word:
             taken = other.end_byte
-            whole = f'{word}(({_text(given)}) && ({_text(too)}), "check");'
+            whole = f'{word}(({text_of(given)}) && ({text_of(too)}), "check");'
             edits.append((node.start_byte, other.end_byte, whole))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def _checks(root: Syntax) -> Iterator[tuple[Syntax, Syntax]]:
     """Statements of the host that check a condition, with it."""
     for function in _hosts(root):
-        for node in _below(function):
+        for node in below(function):
             if node.type != "expression_statement" or node.has_error or not node.named_children:
                 continue
             call = node.named_children[0]
@@ -97,7 +98,7 @@ def _checks(root: Syntax) -> Iterator[tuple[Syntax, Syntax]]:
             if call.type != "call_expression" or called is None or given is None:
                 continue
             listed = list(_written(given))
-            if _CHECK.fullmatch(_text(called)) and listed:
+            if _CHECK.fullmatch(text_of(called)) and listed:
                 yield node, listed[0]
 
 
@@ -107,7 +108,7 @@ def _conjuncts(node: Syntax) -> Iterator[Syntax]:
         return
     operator = node.child_by_field_name("operator")
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-    if node.type != "binary_expression" or operator is None or _text(operator) != "&&":
+    if node.type != "binary_expression" or operator is None or text_of(operator) != "&&":
         yield node
     elif left is not None and right is not None:
         yield from _conjuncts(left)
@@ -118,7 +119,7 @@ def branches_as_switch(text: str) -> str:
     """`if (x == 1) … else if (x == 2) … else …` as a switch."""
     edits: list[Edit] = []
     for function in _hosts(syntax_tree(text)):
-        for node in _below(function):
+        for node in below(function):
             above = node.parent
             if node.type != "if_statement" or (above is not None and above.type == "else_clause"):
                 continue
@@ -132,7 +133,7 @@ def branches_as_switch(text: str) -> str:
             ]
             whole = f"switch ({asked}) {{ {' '.join(told)} }}"
             edits.append((node.start_byte, node.end_byte, whole))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def _chain(node: Syntax) -> tuple[str, list[tuple[str, str]]] | None:
@@ -143,43 +144,43 @@ def _chain(node: Syntax) -> tuple[str, list[tuple[str, str]]] | None:
     while one is not None and one.type == "if_statement":
         test = one.child_by_field_name("condition")
         then, other = one.child_by_field_name("consequence"), one.child_by_field_name("alternative")
-        met = re.fullmatch(r"\(\s*([A-Za-z_]\w*) == (\d+)\s*\)", _text(test)) if test else None
+        met = re.fullmatch(r"\(\s*([A-Za-z_]\w*) == (\d+)\s*\)", text_of(test)) if test else None
         if met is None or then is None or one.has_error or (asked and met.group(1) != asked):
             return None
         if any(c.type == "constexpr" for c in one.children) or _leaves(then):
             return None
         asked = met.group(1)
-        cases.append((met.group(2), _text(then)))
+        cases.append((met.group(2), text_of(then)))
         inner = list(_written(other)) if other is not None else []
         one = inner[0] if len(inner) == 1 else None
     if one is not None:
         if _leaves(one):
             return None
-        cases.append(("", _text(one)))
+        cases.append(("", text_of(one)))
     return (asked, cases) if len(cases) > 2 else None
 
 
 def _leaves(node: Syntax) -> bool:
     """Whether statements leave a loop or a switch around them."""
-    return any(one.type in ("break_statement", "continue_statement") for one in _below(node))
+    return any(one.type in ("break_statement", "continue_statement") for one in below(node))
 
 
 def switch_as_branches(text: str) -> str:
     """A switch over a name as a chain of branches."""
     edits: list[Edit] = []
     for function in _hosts(syntax_tree(text)):
-        for node in _below(function):
+        for node in below(function):
             asked, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
             if node.type != "switch_statement" or asked is None or body is None or node.has_error:
                 continue
             cases = _cases(body)
-            if cases is None or not re.fullmatch(r"\([\w.]+\)", _text(asked)):
+            if cases is None or not re.fullmatch(r"\([\w.]+\)", text_of(asked)):
                 continue
-            what = _text(asked)[1:-1]
+            what = text_of(asked)[1:-1]
             told = [f"if ({what} == {at}) {{ {inner} }}" for at, inner in cases if at]
             told += [f"{{ {inner} }}" for at, inner in cases if not at]
             edits.append((node.start_byte, node.end_byte, " else ".join(told)))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def _cases(body: Syntax) -> list[tuple[str, str]] | None:
@@ -202,7 +203,7 @@ def _cases(body: Syntax) -> list[tuple[str, str]] | None:
             return None
         if any(_leaves(one) for one in inner):
             return None
-        found.append((_text(value) if value is not None else "", " ".join(map(_text, inner))))
+        found.append((text_of(value) if value is not None else "", " ".join(map(text_of, inner))))
     return found if len(found) > 1 else None
 
 
@@ -233,7 +234,7 @@ def _in_struct(text: str, filled: Callable[[str, str, list[str], list[str]], str
         sites.setdefault(site.name, []).append(site)
     for name, kernel in _kernels(root).items():
         mine = sites.get(name, [])
-        uses = [x for x in _below(root) if x.type == "identifier" and _text(x) == name]
+        uses = [x for x in below(root) if x.type == "identifier" and text_of(x) == name]
         own = _fields(kernel)
         names = _template_names(kernel.template)
         fits = own is not None and names is not None and len(uses) == len(mine) + 1 and all(
@@ -244,13 +245,13 @@ def _in_struct(text: str, filled: Callable[[str, str, list[str], list[str]], str
             continue
         edits += _struct(name, kernel, own, names)
         for number, site in enumerate(mine):
-            given = f"<{', '.join(map(_text, site.template))}>" if site.template else ""
+            given = f"<{', '.join(map(text_of, site.template))}>" if site.template else ""
             held = f"params_{name}{number}"
             before = filled(f"{name}_params{given}", held, list(kernel.parameters),
-                            [_text(one) for one in _written(site.arguments)])  # fmt: skip
-            inside = ", ".join(_text(one) for one in site.extents)
-            edits.append(site.instead(before, f"{_text(site.kernel)}<<<{inside}>>>({held})"))
-    return _applied(text, edits)
+                            [text_of(one) for one in _written(site.arguments)])  # fmt: skip
+            inside = ", ".join(text_of(one) for one in site.extents)
+            edits.append(site.instead(before, f"{text_of(site.kernel)}<<<{inside}>>>({held})"))
+    return applied(text, edits)
 
 
 def _fields(kernel: Kernel) -> list[str] | None:
@@ -262,13 +263,13 @@ def _fields(kernel: Kernel) -> list[str] | None:
         return None
     fields = []
     for one in _written(listed):
-        met = _PARAMETER.fullmatch(_text(one))
-        if one.type != "parameter_declaration" or met is None or "&" in _text(one):
+        met = _PARAMETER.fullmatch(text_of(one))
+        if one.type != "parameter_declaration" or met is None or "&" in text_of(one):
             return None
         kind = re.sub(r"__grid_constant__|^const (?=[\w: ]+$)", "", met.group(1).strip())
         fields.append(f"{kind} {met.group(2)};")
-    for node in _below(body):
-        held = _text(node) in kernel.parameters
+    for node in below(body):
+        held = text_of(node) in kernel.parameters
         if held and node.type == "identifier" and node.parent is not None and (
             node.parent.type.endswith("declarator") or node.parent.type == "declaration"
         ) and node.parent.child_by_field_name("value") != node:  # fmt: skip
@@ -287,14 +288,14 @@ def _struct(name: str, kernel: Kernel, fields: list[str], names: list[str]) -> l
     above = kernel.whole.child_by_field_name("parameters") if names else None
     if listed is None or body is None:
         return []
-    head = f"template {_text(above)} " if above is not None else ""
+    head = f"template {text_of(above)} " if above is not None else ""
     start = kernel.whole.start_byte
     given = f"<{', '.join(names)}>" if names else ""
     return [
         (start, start, f"{head}struct {name}_params {{ {' '.join(fields)} }};\n"),
         (listed.start_byte, listed.end_byte, f"(const {name}_params{given} params)"),
-        *((node.start_byte, node.end_byte, f"params.{_text(node)}") for node in _below(body)
-          if node.type == "identifier" and _text(node) in kernel.parameters),
+        *((node.start_byte, node.end_byte, f"params.{text_of(node)}") for node in below(body)
+          if node.type == "identifier" and text_of(node) in kernel.parameters),
     ]  # fmt: skip
 
 
@@ -302,7 +303,7 @@ def rounded_up(text: str) -> str:
     """`(a + b - 1) / b` by a helper function."""
     edits, starts = [], set()
     for function in _hosts(syntax_tree(text)):
-        for node in _below(function):
+        for node in below(function):
             pair = _rounding(node)
             if pair is not None:
                 edits.append((node.start_byte, node.end_byte, f"parts_of_({', '.join(pair)})"))
@@ -313,23 +314,23 @@ def rounded_up(text: str) -> str:
             "inline auto parts_of_(A a, B b) { return (a + b - 1) / b; }\n"
         )
         edits.append((min(starts), min(starts), helper))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def spelled_out(text: str) -> str:
     """A call of a helper that rounds a quotient up as `(a + b - 1) / b`."""
     edits = []
     for function in _hosts(syntax_tree(text)):
-        for node in _below(function):
+        for node in below(function):
             called = node.child_by_field_name("function")
             given = node.child_by_field_name("arguments")
-            if called is None or given is None or not _CEIL.fullmatch(_text(called)):
+            if called is None or given is None or not _CEIL.fullmatch(text_of(called)):
                 continue
-            sides = [f"({_text(one)})" for one in _written(given)]
+            sides = [f"({text_of(one)})" for one in _written(given)]
             if len(sides) == 2:
                 made = f"(({sides[0]} + {sides[1]} - 1) / {sides[1]})"
                 edits.append((node.start_byte, node.end_byte, made))
-    return _applied(text, edits)
+    return applied(text, edits)
 
 
 def _rounding(node: Syntax) -> tuple[str, str] | None:
@@ -339,16 +340,16 @@ def _rounding(node: Syntax) -> tuple[str, str] | None:
     left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
     if left is None or right is None or left.type != "parenthesized_expression":
         return None
-    by = _text(right)
-    whole = re.fullmatch(r"\((.*)\+\s*(.*?)\s*-\s*1\s*\)", _text(left), re.DOTALL)
-    less = re.fullmatch(r"\((.*)\+\s*\(\s*(.*?)\s*-\s*1\s*\)\s*\)", _text(left), re.DOTALL)
+    by = text_of(right)
+    whole = re.fullmatch(r"\((.*)\+\s*(.*?)\s*-\s*1\s*\)", text_of(left), re.DOTALL)
+    less = re.fullmatch(r"\((.*)\+\s*\(\s*(.*?)\s*-\s*1\s*\)\s*\)", text_of(left), re.DOTALL)
     for met in (less, whole):
-        if met is not None and met.group(2) == by and "/" in _text(node):
+        if met is not None and met.group(2) == by and "/" in text_of(node):
             inner = met.group(1).strip()
             balanced = inner.count("(") == inner.count(")")
             return (inner, by) if balanced and re.fullmatch(r"[\w.()\s*>-]+", inner) else None
     if _NUMBER.fullmatch(by):
-        met = re.fullmatch(r"\(([\w.]+)\s*\+\s*(\d+)\s*\)", _text(left))
+        met = re.fullmatch(r"\(([\w.]+)\s*\+\s*(\d+)\s*\)", text_of(left))
         if met is not None and int(met.group(2)) == int(by) - 1:
             return met.group(1), by
     return None

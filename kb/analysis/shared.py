@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from kb.analysis.graph import Graph, Node
 from kb.analysis.values import Values
 from kb.ir import Op, Value
-from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, OpKind
+from kb.ops import ATOMICS, COMPARISONS, CONTRACTIONS, OWN_THREAD, OpKind
 
 _ADDRESSES = frozenset({OpKind.ADD, OpKind.SUB, OpKind.POINTER_CAST, OpKind.SHARED_ADDRESS,
                         OpKind.COPY, OpKind.ADVANCE, OpKind.CAST, OpKind.SELECT, OpKind.IF,
@@ -162,12 +162,27 @@ def _elements(values: Values, node: Node) -> int | None:
 
 
 def _replaces(values: Values, later: Node, before: Node) -> bool:
-    """Whether a store goes where another one went before, outside of loops and as often."""
+    """Whether a store goes where another one went before, outside of loops and wherever the other
+    one did."""
     ends = _address(later), _address(before)
     if None in ends or later.loops or later.kind != before.kind or later.kind in ATOMICS:
         return False
-    deep = [sum(1 for _ in one.around()) for one in (later, before)]
-    return deep[0] <= deep[1] and values.expr(ends[0]) == values.expr(ends[1])
+    if values.expr(ends[0]) != values.expr(ends[1]):
+        return False
+    return _asked(values, later) <= _asked(values, before)
+
+
+def _asked(values: Values, node: Node) -> set[tuple[object, ...]]:
+    """The conditions that a node stands under, each with its side."""
+    found: set[tuple[object, ...]] = set()
+    below = node
+    for around in node.around():
+        made = values.graph.producer(around.op.inputs[0])
+        sides = made.op.inputs if made is not None and made.op.kind in COMPARISONS else ()
+        asked = (made.op.kind, *map(values.expr, sides)) if made and sides else around.op.inputs[:1]
+        found.add((below.branch, *asked))
+        below = around
+    return found
 
 
 def copied(op: Op) -> str:
