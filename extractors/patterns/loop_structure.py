@@ -14,6 +14,7 @@ from extractors.patterns.cases_rows import (
     ROW_NORM_CHUNKS,
     SOFTMAX_CHUNKS,
 )
+from extractors.patterns.cases_rows_kept import STAGED_SOFTMAX_THREADS
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
@@ -130,6 +131,7 @@ class LoopStructure(Pattern):
         Case(ATTENTION, "one loop"),
         Case(ROW_NORM_CHUNKS, "two loops (two-pass)"),
         Case(SOFTMAX_CHUNKS, "three loops"),
+        Case(STAGED_SOFTMAX_THREADS, "three loops"),
         Case(TWO_PRODUCTS, _APART),
         Case(GROUP, "two loops (two-pass)"),
         Case(LINEAR, _SPLIT),
@@ -262,9 +264,12 @@ class LoopStructure(Pattern):
         return [loop for loop in loops if loop.node.op.span not in joining] or loops
 
     def _fills(self, facts: Facts, loop: Loop) -> bool:
-        """True for a loop that reads nothing and carries nothing: it only stores."""
+        """True for a loop that reads nothing, in no memory, and carries nothing: it only stores."""
         inside = [a for a in facts.accesses if a.node.inside(loop.node)]
-        return bool(inside) and not loop.carried and all(a.is_store for a in inside)
+        if not inside or loop.carried or not all(a.is_store for a in inside):
+            return False
+        reads = facts.threads.of(*READS) if facts.of_threads else []
+        return all(x.op.span != loop.node.op.span for n in reads for x in n.loops)
 
     def _held(self, facts: Facts, reduced: list[Node]) -> list[Where]:
         """Reductions with the tiles that they are made of."""

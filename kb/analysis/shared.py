@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kb.analysis.graph import Graph, Node
+from kb.analysis.symbolic import AtomKind
 from kb.analysis.values import Values
 from kb.ir import Op, Value
 from kb.ops import ATOMICS, COMPARISONS, CONTRACTIONS, OWN_THREAD, OpKind
@@ -71,9 +72,11 @@ class SharedMemory:
         access puts values there."""
         place, node = self.place(op), self.graph.producer(op.results[0].name if op.results else "")
         made = self._values.get(place, []) if place is not None else []
-        around = {id(loop) for loop in node.loops} if node is not None else set()
-        if node is None or any(id(loop) in around for _, one in made for loop in one.loops):
+        if node is None:
             return self.stored(op)
+        made = [(value, one) for value, one in made if not _behind(values, one, node)]
+        if any(loop in node.loops for _, one in made for loop in one.loops):
+            return list(dict.fromkeys(value for value, _ in made))
         before = [(value, one) for value, one in made if one.index < node.index]
         own = _elements(values, node)
         alike = [pair for pair in before if _elements(values, pair[1]) == own]
@@ -159,6 +162,15 @@ def _elements(values: Values, node: Node) -> int | None:
     """How many elements behind the start an access lies, apart from what its thread adds."""
     pointer = _address(node)
     return dict(values.expr(pointer).terms).get((), 0) if pointer is not None else None
+
+
+def _behind(values: Values, store: Node, load: Node) -> bool:
+    """Whether a store of a round goes where a load of the same round was before, and no other round
+    goes."""
+    if load.loop is None or store.loop is not load.loop or store.index < load.index:
+        return False
+    place = values.expr(_address(load))
+    return place.has(AtomKind.INDUCTION) and place == values.expr(_address(store))
 
 
 def _replaces(values: Values, later: Node, before: Node) -> bool:

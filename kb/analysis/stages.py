@@ -67,7 +67,7 @@ def second_stage(facts: Facts) -> list[Node]:
     for load in facts.threads.of(OpKind.LOAD) if first else ():
         if not shared.holds(load.op):
             continue
-        stored = shared.stored(load.op)
+        stored = shared.reaching(load.op, facts.thread_values)
         left = [s for s in first if any(facts.threads.rests_on(v, s) for v in stored)]
         joined = [*_again(facts, load, first), *_added(facts, load, shared)]
         if left and joined:
