@@ -59,8 +59,9 @@ _TOP = frozenset({"translation_unit", "namespace_definition", "declaration_list"
 
 
 @dataclass(slots=True)
-class _Names:
-    """How often the names of a function are declared, which change, and which are pointers."""
+class Names:
+    """How often the names of a function are declared, which change, which are pointers, and
+    their types."""
 
     declared: Counter[str]
     changing: set[str]
@@ -90,15 +91,17 @@ class _Names:
         for one in below(value):
             if one.type == "identifier":
                 told = self.types.get(text_of(one), kind if whole else "")
-                if told != kind and not (whole and (told in _WHOLE or text_of(one) in _PLACES)):
+                number = told in _WHOLE - {"auto"} or text_of(one) in _PLACES
+                if told != kind and not (whole and number):
                     return False
             elif one.type == "number_literal" and whole == bool(re.search("[.f]", text_of(one))):
                 return False
         return True
 
 
-def _names(function: Syntax) -> _Names:
-    found = _Names(Counter(), set(), {}, {})
+def names_of(function: Syntax) -> Names:
+    """What the names that a function declares are."""
+    found = Names(Counter(), set(), {}, {})
     for node in below(function):
         if node.type in _DECLARED or node.type == "for_range_loop":
             kind = node.child_by_field_name("type")
@@ -124,7 +127,7 @@ def _may_change(node: Syntax) -> bool:
     return _TAKES_VALUES.fullmatch(text_of(called)) is None
 
 
-def _declare(one: Syntax, kind: Syntax | None, found: _Names) -> None:
+def _declare(one: Syntax, kind: Syntax | None, found: Names) -> None:
     inner = one.child_by_field_name("declarator") if one.type == "init_declarator" else one
     if one.type == "init_declarator" and inner is not None and "&" in text_of(inner)[:1]:
         _change(one.child_by_field_name("value"), found)
@@ -132,8 +135,9 @@ def _declare(one: Syntax, kind: Syntax | None, found: _Names) -> None:
     if not names or inner is None or inner.type == "function_declarator":
         return
     found.declared[text_of(names[0])] += 1
-    if inner.type == "identifier" and kind is not None:
-        found.types[text_of(inner)] = text_of(kind)
+    if kind is not None:
+        plain = inner.type == "identifier"
+        found.types[text_of(names[0])] = text_of(kind) if plain else f"{text_of(kind)}*"
     if inner.type == "pointer_declarator" and kind is not None:
         stars = text_of(inner).count("*")
         plain = all(n.type in ("pointer_declarator", "type_qualifier", "identifier", "*")
@@ -143,7 +147,7 @@ def _declare(one: Syntax, kind: Syntax | None, found: _Names) -> None:
             found.pointers[text_of(names[0])] = text_of(kind)
 
 
-def _change(target: Syntax | None, found: _Names) -> None:
+def _change(target: Syntax | None, found: Names) -> None:
     """What is written to or may be written to by another name; what a pointer points to changes
     no name."""
     while target is not None and target.type in ("field_expression", "parenthesized_expression"):
@@ -153,13 +157,13 @@ def _change(target: Syntax | None, found: _Names) -> None:
         found.changing.add(text_of(target))
 
 
-def _rewritten(text: str, change: Callable[[Syntax, _Names], str]) -> str:
+def _rewritten(text: str, change: Callable[[Syntax, Names], str]) -> str:
     """Every function of the device with the body that `change` makes of it."""
     edits: list[Edit] = []
     for function in functions(syntax_tree(text)):
         body = function.child_by_field_name("body")
         if body is not None:
-            edits.append((body.start_byte, body.end_byte, change(body, _names(function))))
+            edits.append((body.start_byte, body.end_byte, change(body, names_of(function))))
     return applied(text, edits)
 
 
@@ -183,7 +187,7 @@ def local(node: Syntax) -> tuple[str, str, Syntax] | None:
 def inlined(text: str) -> str:
     """A local that is computed of positions, sizes and numbers alone is written into its uses."""
 
-    def change(body: Syntax, names: _Names) -> str:
+    def change(body: Syntax, names: Names) -> str:
         values: dict[str, tuple[str, Syntax]] = {}
         kept = {text_of(n) for k in below(body) if k.type in _KEPT for n in below(k)}
         for node in below(body):
@@ -198,7 +202,7 @@ def inlined(text: str) -> str:
             one = local(node)
             if one is not None and one[1] in values and full(one[1]):
                 return ""
-            if node.type != "identifier" or text_of(node) not in values:
+            if node.type != "identifier" or text_of(node) not in values or _qualified(node):
                 return None
             return full(text_of(node)) or None
 
@@ -214,10 +218,14 @@ def inlined(text: str) -> str:
     return _rewritten(text, change)
 
 
+def _qualified(node: Syntax) -> bool:
+    return node.parent is not None and node.parent.type == "qualified_identifier"
+
+
 def pointed(text: str) -> str:
     """`p[i]` of a pointer as `*(p + (i))`."""
 
-    def change(body: Syntax, names: _Names) -> str:
+    def change(body: Syntax, names: Names) -> str:
         def told(node: Syntax) -> str | None:
             taken = _taken(node, names)
             if taken is None or node.parent is None:
@@ -230,7 +238,7 @@ def pointed(text: str) -> str:
     return _rewritten(text, change)
 
 
-def _taken(node: Syntax, names: _Names) -> tuple[str, Syntax] | None:
+def _taken(node: Syntax, names: Names) -> tuple[str, Syntax] | None:
     """The pointer and the index of `p[i]`."""
     if node.type != "subscript_expression":
         return None
@@ -246,7 +254,7 @@ def advanced(text: str) -> str:
     edits: list[Edit] = []
     number = 0
     for function in functions(syntax_tree(text)):
-        names, body = _names(function), function.child_by_field_name("body")
+        names, body = names_of(function), function.child_by_field_name("body")
         own = {text_of(n) for n in below(body) if n.type == "identifier"} if body else set()
         for node in below(body) if body is not None else ():
             taken = _taken(node, names)
@@ -282,7 +290,7 @@ def _statement(node: Syntax) -> Syntax | None:
 def _sets(statement: Syntax, value: Syntax) -> bool:
     """Whether a statement declares a name that a value reads."""
     read = {text_of(one) for one in below(value) if one.type == "identifier"}
-    found = _names(statement)
+    found = names_of(statement)
     return bool(read & set(found.declared))
 
 
@@ -323,10 +331,15 @@ def _of_numbers(test: Syntax) -> bool:
 def helped(text: str) -> str:
     """A part of what a statement computes moves into a function template."""
     edits: list[Edit] = []
-    for number, (_, part) in enumerate(parts_of(syntax_tree(text))):
+    known: dict[int, Names] = {}
+    for number, (statement, part) in enumerate(parts_of(syntax_tree(text))):
         at = beside(part)
         names = dict.fromkeys(text_of(n) for n in below(part) if n.type == "identifier")
         if at is None or not names or any(name.isupper() for name in names):
+            continue
+        if at not in known:
+            known[at] = names_of(function_of(statement))
+        if any(known[at].types.get(name, "").endswith("*") for name in names):
             continue
         given = {name: f"g{i}_" for i, name in enumerate(names)}
 
@@ -341,11 +354,16 @@ def helped(text: str) -> str:
     return applied(text, edits)
 
 
+def function_of(node: Syntax) -> Syntax:
+    """The function in which a node stands, itself perhaps."""
+    while node.type != "function_definition" and node.parent is not None:
+        node = node.parent
+    return node
+
+
 def beside(node: Syntax) -> int | None:
     """Where a function or a constant can stand for the function in which a node is."""
-    function = node
-    while function.type != "function_definition" and function.parent is not None:
-        function = function.parent
+    function = function_of(node)
     if function.parent is not None and function.parent.type == "template_declaration":
         function = function.parent
     above = function.parent

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from benchmarks.invariance.cuda_forms import POSTFIX, beside, local
+from benchmarks.invariance.cuda_forms import POSTFIX, beside, local, names_of
 from benchmarks.invariance.cuda_syntax import (
     Edit,
     applied,
@@ -172,10 +172,10 @@ def apart(text: str) -> str:
             text_of(name)
             for held in below(body) if held.type in CONSTANT for name in below(held)
         ) if body is not None else ()  # fmt: skip
-        constant = set(asked)
+        constant, changing = set(asked), names_of(function).changing
         for node in below(body) if body is not None else ():
             one = local(node)
-            if one is None or not _simple(one[0]) or one[1] in constant:
+            if one is None or not _simple(one[0]) or one[1] in constant | changing:
                 continue
             if one[2].type in ("number_literal", "lambda_expression"):
                 continue

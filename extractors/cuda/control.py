@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.core import pure
 from extractors.cuda.declarations import DeclarationReader
 from extractors.cuda.loops import Counted, contains_leave, counted
+from extractors.cuda.sides import any_of, set_alike, without_break
 from extractors.cuda.values import BOOL, NULL, UNKNOWN, Kind, Slot, Val
 from extractors.writer import OpenRegion
 from kb.ir import Region, Value
@@ -144,6 +146,12 @@ class ControlReader(DeclarationReader):
             with self.writer.region() as opened:
                 left = self.statement(side)
             outcomes.append((opened, self.names, left))
+        if (
+            set_alike(*sides)
+            and not condition.static
+            and self._chosen(condition, outcomes, before, keys, at)
+        ):
+            return False
         operands = [("condition", condition.name)]
         if all(left for _, _, left in outcomes):
             regions = tuple(opened.region for opened, _, _ in outcomes)
@@ -162,6 +170,31 @@ class ControlReader(DeclarationReader):
         self._finish(OpKind.IF, operands, at, keys, regions, going[0])
         return False
 
+    def _chosen(
+        self, condition: Val, outcomes: list[tuple[OpenRegion, dict[str, Val], bool]],
+        before: dict[str, Val], keys: tuple[str, ...], at: n.Place,
+    ) -> bool:  # fmt: skip
+        """Write what two sides set as choices, where they do nothing but compute."""
+        held = [opened for opened, _, _ in outcomes]
+        if any(left for _, _, left in outcomes) or not all(
+            pure([o.kind for o in h.ops]) for h in held
+        ):
+            return False
+        for opened in held:
+            self.writer.current.ops.extend(opened.ops)
+        made = {}
+        for key in keys:
+            ends = []
+            for _, names, _ in outcomes:
+                self.names = names
+                ends.append(self.current(key, at))
+            kind = self._kind_of(key)
+            made[key] = self.selected(
+                condition, (ends[0], ends[1]), kind, at, key.partition("#")[0]
+            )
+        self.names = {**before, **made}
+        return True
+
     def _finish(
         self, kind: OpKind, operands: list[tuple[str, str]], at: n.Place, keys: tuple[str, ...],
         regions: tuple[Region, ...], names: dict[str, Val],
@@ -179,7 +212,7 @@ class ControlReader(DeclarationReader):
 
     def _switch(self, node: n.Switch) -> bool:
         """Cases that all end in a break are branches one after the other; others stay opaque."""
-        cases = [(label, _without_break(body)) for label, body in node.cases]
+        cases = [(label, without_break(body)) for label, body in node.cases]
         merged: list[tuple[list[n.Expr | None], tuple[n.Stmt, ...]]] = []
         labels: list[n.Expr | None] = []
         for number, (label, body) in enumerate(cases):
@@ -197,7 +230,7 @@ class ControlReader(DeclarationReader):
         default = [body for names, body in merged if None in names]
         chain = n.Block(node.at, default[0] if default else ())
         for names, body in reversed([m for m in merged if None not in m[0]]):
-            test = _any_of(n.Name(node.at, name), [one for one in names if one is not None])
+            test = any_of(n.Name(node.at, name), [one for one in names if one is not None])
             chain = n.Block(node.at, (n.If(test.at, (), test, n.Block(node.at, body), chain),))
         return self.statement(chain)
 
@@ -354,25 +387,3 @@ def _asked(node: n.For) -> n.Place:
     if node.pragma is None:
         return node.at
     return replace(node.at, line=min(node.pragma, node.at.line), end_line=node.at.line)
-
-
-def _any_of(value: n.Expr, labels: list[n.Expr]) -> n.Expr:
-    """True when a value is one of the labels."""
-    tests: list[n.Expr] = [n.Binary(one.at, "==", value, one) for one in labels]
-    found = tests[0]
-    for other in tests[1:]:
-        found = n.Binary(other.at, "||", found, other)
-    return found
-
-
-def _without_break(body: tuple[n.Stmt, ...]) -> tuple[n.Stmt, ...] | None:
-    """The statements of a case before the break at their end; None when they run on."""
-    if len(body) == 1 and isinstance(body[0], n.Block):
-        inner = _without_break(body[0].body)
-        return None if inner is None else (n.Block(body[0].at, inner),)
-    if body and isinstance(body[-1], n.Leave):
-        return body[:-1] if body[-1].word == "break" else body
-    if len(body) > 1 and isinstance(body[-1], n.Block):
-        inner = _without_break(body[-1].body)
-        return None if inner is None else (*body[:-1], n.Block(body[-1].at, inner))
-    return None

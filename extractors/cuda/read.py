@@ -184,7 +184,10 @@ def _refuses(definition: n.Definition, library: Library, depth: int = 0) -> bool
     return True
 
 
-_IDLE = (n.Block, n.Do, n.If, n.Leave, n.Name, n.Constant, n.Unary, n.Binary, n.Field)
+_IDLE = (
+    n.Alias, n.Assert, n.Block, n.Do, n.If, n.Leave, n.Name, n.Constant, n.Unary, n.Binary,
+    n.Field, n.Variable,
+)  # fmt: skip
 
 
 def _global(unit: n.Unit) -> list[n.Definition]:

@@ -64,6 +64,10 @@ class OneBlock(Pattern):
     matches = (
         Case(_OFFSETS, "one thread does everything"),
         Case(_COUNTS, "one block does everything"),
+        Case(
+            vary(_COUNTS, ("int mine = 0;", "int block = blockIdx.x;\n    int mine = 0;")),
+            "one block does everything",
+        ),
         Case(_TOTAL, "one block does everything"),
         Case(_TOTAL_POINTER, "one block does everything"),
     )
@@ -101,7 +105,8 @@ class OneBlock(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         unknown = any(may_touch(facts, n) for n in facts.threads.of(OpKind.OPAQUE))
         unknown = unknown or (not facts.of_threads and bool(facts.threads.of(OpKind.OPAQUE)))
-        asked = facts.threads.of(OpKind.BLOCK_ID, OpKind.CLUSTER_RANK)
+        ids = facts.threads.of(OpKind.BLOCK_ID, OpKind.CLUSTER_RANK)
+        asked = any(facts.threads.users(n.result) for n in ids)
         if not facts.stores or unknown or asked or _counts_blocks(facts):
             return
         if not facts.of_threads:

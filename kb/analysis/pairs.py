@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from operator import is_
 
 from kb.analysis.graph import Graph
 from kb.ir import Function, Op, Region, Value, walk
@@ -28,45 +27,10 @@ class Merge:
 def plainly(function: Function) -> Function:
     """The function with choices by comparing written as maxima and minima, and merged sums with a
     factor for each side."""
-    kinds = {op.kind for op in walk(function.body)}
-    if OpKind.IF in kinds and kinds & _EXPONENTIALS:
-        body = _without_branches(Graph(function), function.body)
-        function = function if body is function.body else replace(function, body=body)
-    elif OpKind.SELECT not in kinds:
+    if not any(op.kind == OpKind.SELECT for op in walk(function.body)):
         return function
     graph = Graph(function)
     return replace(function, body=_region(graph, function.body))
-
-
-def _without_branches(graph: Graph, region: Region) -> Region:
-    """The region with branches that choose between values at hand as choices."""
-    ops: list[Op] = []
-    for op in region.ops:
-        inner = tuple(_without_branches(graph, one) for one in op.regions)
-        same = all(new is old for new, old in zip(inner, op.regions, strict=True))
-        ops += _choices(graph, op) or [op if same else replace(op, regions=inner)]
-    same = len(ops) == len(region.ops) and all(map(is_, ops, region.ops))
-    return region if same else replace(region, ops=tuple(ops))
-
-
-def _choices(graph: Graph, op: Op) -> list[Op]:
-    """What a branch by a comparison chooses, one choice for each result; nothing for one that does
-    more."""
-    asked = graph.producer(op.inputs[0]) if op.kind == OpKind.IF and op.results else None
-    ends = [side.terminator for side in op.regions]
-    held = [one for side in op.regions for one in side.ops[:-1]]
-    if asked is None or asked.op.kind not in _LARGER | _SMALLER or len(ends) != 2:
-        return []
-    if any(one.kind not in (OpKind.CONST, OpKind.VECTOR) for one in held):
-        return []
-    if any(end is None or end.kind != OpKind.YIELD for end in ends):
-        return []
-    yes, no = (end.inputs if end is not None else () for end in ends)
-    for result, x, y in zip(op.results, yes, no, strict=True):
-        operands = (("condition", op.inputs[0]), ("x", x), ("y", y))
-        span = replace(op.span, end_line=op.span.line)
-        held.append(Op(OpKind.SELECT, operands, results=(result,), span=span))
-    return held
 
 
 def _region(graph: Graph, region: Region) -> Region:
