@@ -75,9 +75,6 @@ COMPACT = frozenset({
 STRIDED = COMPACT | {"strides-of-every-axis-handed-in", "one-set-of-strides-for-several-arrays"}
 """Patterns of arrays whose layout the host settles where it makes them contiguous."""
 
-ALIASING, PROMISED, APART = "aliasing", "__restrict__", "out of place"
-"""What fields of structs promise makes it needless to say that arrays are apart."""
-
 SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
 """Axes that the grid of the launch belongs to."""
 
@@ -127,8 +124,6 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program, rest = with_demands(program, rest)
     program = [*with_host_casts(program, detection, facts)]
     program, rest = with_saved(program, rest, detection)
-    if any(d.axis == ALIASING and d.value == PROMISED for d in rest):
-        program = [d for d in program if d.axis != ALIASING or d.value != APART]
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]
     program = [*program, *kept_apart(detection, facts, [*program, *rest])]
     rest = [_relied(d, relied) for d in rest]

@@ -78,6 +78,18 @@ class FieldReader(Core):
                     )
         return self._asked(name) if kind.dtype.startswith("dtypeof(") else UNKNOWN
 
+    def qualified(self, kind: Kind, name: str) -> list[tuple[str, str]]:
+        """What the only struct of a name says of a pointer in it: what is behind it stays as it
+        is, or nothing else leads there."""
+        known = self.library.records(kind.record) if kind.record else []
+        fields = known[0].fields if len(known) == 1 else ()
+        written = next((f.type for f in fields if f.name == name and f.type.pointers), None)
+        if written is None:
+            return []
+        words = [word for word, so in (("const", written.const), ("restrict", written.restrict))
+                 if so]  # fmt: skip
+        return [("qualified", " ".join(words))] if words else []
+
     def _asked(self, name: str) -> Kind:
         """A field of a struct whose type only the instantiation tells: the only struct that the
         library knows with all methods and fields that the function asks of it."""

@@ -244,7 +244,7 @@ class MemoryReader(LocalPointerReader):
                 value = self.one(OpKind.BITCAST, [("x", value.name)], at, kind)
             else:
                 inner = kind if last else self.field(value.kind, step)
-                attributes = [("name", step)]
+                attributes = [("name", step), *self.qualified(value.kind, step)]
                 while (put := self.put.get(value.name)) is not None and put[1] != step:
                     value = put[0]
                 value = self.one(

@@ -101,11 +101,13 @@ class Callers:
     def _leads(self, function: n.Definition) -> Iterator[Seen]:
         own = self._launched.get(function.name, [])
         met = list(_calls(function.body.body, {}))
+        words = {one.name for one in function.parameters}
         stands = {(call.at.line, call.at.column): sides for call, sides in met}
         for site in own:
             at = site.at
             if encloses(function, site):
-                given = dict(self.handed(replace(site, levels=())))
+                inner = {key: one for key, one in site.names.items() if key not in words}
+                given = dict(self.handed(replace(site, levels=(), names=inner)))
                 sides = stands.get((at.line, at.column), {})
                 yield Seen(kernel_of(site), given, at, sides, frozenset({place(at)}))
         for call, sides in met:

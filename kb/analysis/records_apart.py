@@ -24,7 +24,8 @@ def records_apart(kernel: Kernel) -> Kernel:
             known = fields.get(name)
             if kind is not None and (known is None or known[1] == kind):
                 names[op.results[0].name] = name
-                fields[name] = (_field(name, kind, given[struct]), kind)
+                said = str(op.attribute("qualified") or "")
+                fields[name] = (_field(name, kind, said, given[struct]), kind)
     if not names:
         return kernel
     parameters = (*entry.parameters, *(field for field, _ in fields.values()))
@@ -51,11 +52,11 @@ def _plain(op: Op) -> TileType | None:
     return kind if number else None
 
 
-def _field(name: str, kind: TileType, struct: Parameter) -> Parameter:
+def _field(name: str, kind: TileType, said: str, struct: Parameter) -> Parameter:
     array = kind.kind is TypeKind.POINTER
     sort = ParameterKind.ARRAY if array else ParameterKind.SCALAR
     of = "x".join((kind.dtype, *kind.shape)) if kind.dtype != _UNKNOWN else ""
-    return Parameter(name, sort, of, span=struct.span)
+    return Parameter(name, sort, f"{of} {said}".strip(), span=struct.span)
 
 
 def _renamed(region: Region, names: dict[str, str]) -> Region:

@@ -41,7 +41,7 @@ def test_fields_are_parameters() -> None:
         ("p", ParameterKind.SCALAR, "P"),
         ("p.n", ParameterKind.SCALAR, "i32"),
         ("p.out", ParameterKind.ARRAY, "f32x4"),
-        ("p.x", ParameterKind.ARRAY, "f32"),
+        ("p.x", ParameterKind.ARRAY, "f32 const"),
     ]
     assert not [op for op in kernel_ops(kernel) if op.kind == OpKind.ATTRIBUTE]
 
