@@ -13,7 +13,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.strides import moves
-from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr
+from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, sub
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -74,6 +74,10 @@ class SharedAxis(Pattern):
         ),
         NearMiss(vary(_POINTER, ("many == 1", "row == 1")), why="a position, no extent"),
         NearMiss(_THREADS.replace("? batch : 0", "? batch : row"), why="another position"),
+        NearMiss(
+            vary(_TILE, ("angle.shape[0] == 1", "n == 1"), ("else batch", "else row")),
+            why="as many parts as there are: the only one is the first",
+        ),
         NearMiss(ADD_POINTER, why="nothing is chosen"),
         NearMiss(ADD_THREADS, why="nothing is chosen"),
     )
@@ -81,21 +85,29 @@ class SharedAxis(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: list[Node] = []
         for node in facts.graph.of(OpKind.SELECT, OpKind.IF_EXPRESSION, OpKind.IF):
-            if any(_single(facts, t) for t in comparisons(facts, node.op.inputs[0])):
-                if any(_leaves_out(*ends) for ends in _ends(facts, node)):
-                    reads = [a.node for a in facts.loads if _placed(facts, a, node)]
-                    found += [node, *reads] if reads else []
+            tests = comparisons(facts, node.op.inputs[0])
+            asked = {one for t in tests for one in _single(facts, t)}
+            if asked:
+                ends = [pair for pair in _ends(facts, node) if _leaves_out(*pair)]
+                apart = [sub(*pair) for pair in ends if not any(_below(e, asked) for e in pair)]
+                reads = [a.node for a in facts.loads if apart and _placed(a, apart)]
+                found += [node, *reads] if reads else []
         if found:
             yield self.decide(facts, _VALUE, found)
 
 
-def _single(facts: Facts, test: Node) -> bool:
-    """Whether an extent, or what is handed in, is compared with 1."""
+def _single(facts: Facts, test: Node) -> Iterator[Atom]:
+    """The extent, or what is handed in, that is compared with 1."""
     one, other = sides(facts, test)
-    if test.op.kind not in _ORDERS or ONE not in (one, other):
-        return False
     asked = (other if one == ONE else one).atom
-    return asked is not None and asked.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+    if test.op.kind in _ORDERS and ONE in (one, other) and asked is not None:
+        if asked.kind in (AtomKind.PARAMETER, AtomKind.EXTENT):
+            yield asked
+
+
+def _below(place: Expr, asked: set[Atom]) -> bool:
+    """Whether a place counts the parts that the number asked for says there are."""
+    return any(a.kind is AtomKind.MOD and a.args[1].atom in asked for a in place.atoms())
 
 
 def _ends(facts: Facts, node: Node) -> Iterator[tuple[Expr, Expr]]:
@@ -119,5 +131,7 @@ def _moving(place: Expr) -> set[tuple[Atom, ...]]:
     return {factors for factors, _ in place.terms if any(map(moves, factors))}
 
 
-def _placed(facts: Facts, access: Access, node: Node) -> bool:
-    return any(facts.graph.rests_on(value, node) for value in access.address)
+def _placed(access: Access, apart: list[Expr]) -> bool:
+    """Whether an access is at one of two places that lie so far apart."""
+    chosen = [a for i in access.index for a in i.top() if a.kind is AtomKind.CHOICE]
+    return any(sub(*a.args) in apart for a in chosen if len(a.args) == 2)

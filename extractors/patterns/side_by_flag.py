@@ -13,7 +13,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.specialise import branches
 from kb.analysis.strides import moves
-from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr, sub
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -84,6 +84,10 @@ class SideByFlag(Pattern):
     near_misses = (
         NearMiss(vary(_SCALES, ("TURNED: tl.constexpr", "TURNED")), why="asked at run time"),
         NearMiss(vary(_SCALES, ("part * m + row", "row * n + part + m")), why="another start"),
+        NearMiss(
+            vary(_SCALES, ("part * m + row", "tl.load(x + part) * m + row")),
+            why="rows of a packed and of a padded array",
+        ),
         NearMiss(vary(_SCALES_TILE, ("part * m + row if", "row * n + m if")), why="another start"),
         NearMiss(
             vary(
@@ -103,35 +107,38 @@ class SideByFlag(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if len({s.array for s in facts.stores}) < 2:
             return
-        turned = [s for s in facts.stores if any(_turned(i) for i in s.index) and _side(facts, s)]
-        where = [place for store in turned for place in _chosen(facts, store)]
+        where: list[Where] = []
+        for store in facts.stores:
+            places = [a.args for i in store.index for a in i.top() if _turned(a)]
+            if places and _side(facts, store):
+                made = [*_chosen(facts, {sub(one, other) for one, other in places})]
+                where += [*made, store] if made else []
         if where:
             yield self.decide(facts, _VALUE, where)
 
 
-def _turned(index: Expr) -> bool:
-    """A choice of two places that count single elements by different positions."""
-    for atom in index.top():
-        if atom.kind is AtomKind.CHOICE and len(atom.args) == 2:
-            units = [_units(place) for place in atom.args]
-            if all(units) and units[0] != units[1]:
-                return True
-    return False
+def _turned(atom: Atom) -> bool:
+    """A choice of two places of the same positions, each of which counts single elements by
+    another of them."""
+    if atom.kind is not AtomKind.CHOICE or len(atom.args) != 2:
+        return False
+    units = [_units(place) for place in atom.args]
+    whole = [{a for a in place.atoms() if moves(a) and not a.args} for place in atom.args]
+    return all(units) and units[0] != units[1] and whole[0] == whole[1]
 
 
 def _units(place: Expr) -> set[Atom]:
     """The positions that count single elements, where others count more."""
     terms = [factors for factors, _ in place.terms if any(map(moves, factors))]
     alone = {f[0] for f in terms if len(f) == 1 and f[0].kind is not AtomKind.LANE}
-    return alone if len(alone) < len(terms) or len(terms) == 1 else set()
+    return alone if len(alone) < len(terms) else set()
 
 
 def _side(facts: Facts, store: Access) -> bool:
     """Whether fewer elements go to an array than to another one."""
     if facts.of_threads:
         places = [p for i in store.index for a in i.top() for p in (a.args or ())]
-        own = any(atom.kind is AtomKind.LANE for p in places for atom in p.top())
-        return not own
+        return not any(atom.kind is AtomKind.LANE for p in places for atom in p.top())
     return any(_rank(facts, s) > _rank(facts, store) for s in facts.stores)
 
 
@@ -139,18 +146,20 @@ def _rank(facts: Facts, access: Access) -> int:
     return sum(extent != "1" for extent in facts.types.shape(access.value))
 
 
-def _chosen(facts: Facts, store: Access) -> Iterator[Where]:
-    """The branches on compile-time parameters that an address rests on, with what both sides hand
-    on, and the store."""
-    made = {id(node) for value in store.address for node in facts.graph.upstream(value)}
-    choices = [b.node for b in branches(facts, OpKind.SELECT, OpKind.IF_EXPRESSION)]
-    for node in (one for one in choices if id(one) in made):
-        yield from (node.head if node.op.regions else node, *_ends(facts, node), store)
+def _chosen(facts: Facts, apart: set[Expr]) -> Iterator[Where]:
+    """The branches on compile-time parameters whose sides lie as far apart, with what makes the
+    places."""
+    for branch in branches(facts, OpKind.SELECT, OpKind.IF_EXPRESSION):
+        for one, other in _ends(facts, branch.node):
+            if sub(facts.values.expr(one), facts.values.expr(other)) in apart:
+                yield from (branch.node, facts.graph.producer(one), facts.graph.producer(other))
 
 
-def _ends(facts: Facts, node: Node) -> Iterator[Node | None]:
-    """What makes the places that a choice is between."""
+def _ends(facts: Facts, node: Node) -> Iterator[tuple[str, str]]:
+    """The pairs of values that a choice is between."""
     if not node.op.regions:
-        yield from (facts.graph.producer(value) for value in node.op.inputs[1:])
-    for region in range(len(node.op.regions)):
-        yield from (facts.graph.producer(value) for value in facts.graph.handed(node, region))
+        yield node.op.inputs[1], node.op.inputs[2]
+    for at, _ in enumerate(node.op.results if len(node.op.regions) == 2 else ()):
+        handed = [facts.graph.handed(node, region)[at : at + 1] for region in (0, 1)]
+        if all(handed):
+            yield handed[0][0], handed[1][0]
