@@ -274,6 +274,9 @@ class RowResidency(Pattern):
             return
         if staged := staged_rows(facts):
             yield self.decide(facts, "row staged in shared memory", staged)
+            apart = [a for a in facts.loads if a not in staged]
+            if held := kept_in_registers(facts, apart):
+                yield self.decide(facts, _REGISTERS, held)
             return
         again = passes(facts)
         if again:
@@ -284,7 +287,7 @@ class RowResidency(Pattern):
             yield self.decide(facts, value, [*kept, *loads])
             return
         kept = resident(facts)
-        row: list[Where] = [*kept, *kept_in_registers(facts, kept or facts.loads)]
+        row: list[Where] = [*kept, *kept_in_registers(facts, facts.loads)]
         if not row and (twice := read_for_own_part(facts)):
             yield self.decide(facts, _NUMBERS[2], twice)
         elif not row and (depth := read_again(facts)):

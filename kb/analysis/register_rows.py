@@ -11,7 +11,9 @@ from kb.analysis.graph import CASTS, COPIES, Graph, Node
 from kb.analysis.held_sums import held_sums
 from kb.ops import READS, REDUCTIONS, OpKind
 
-_HANDS = frozenset({OpKind.FOR, OpKind.WHILE, OpKind.IF, OpKind.IF_EXPRESSION}) | COPIES | CASTS
+_HANDS = COPIES | CASTS | {
+    OpKind.FOR, OpKind.WHILE, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.BITCAST,
+}  # fmt: skip
 _MEETING = REDUCTIONS | {OpKind.SHUFFLE, OpKind.BARRIER}
 
 MAX_STEPS = 64
@@ -35,6 +37,8 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
         if array not in written:
             written[array] = [n for n in puts(graph, array) if loads_of(n)]
         others = [n for n in written[array] if _met(graph, n, taken) or _alone(n, taken, sums)]
+        if any(n.inside(loop) for n in written[array] for loop in _apart(others, taken)):
+            continue  # Filled anew in every round.
         if others:
             loaded = [load for n in others for load in loads_of(n)]
             found.update(dict.fromkeys([*loaded, *others, taken]))
@@ -109,14 +113,18 @@ def filled(graph: Graph, result: str) -> tuple[str, ...]:
 
 
 def _met(graph: Graph, put: Node, taken: Node) -> bool:
-    """Whether threads exchange something between two loops, and nothing inside of them."""
+    """Whether threads exchange something between two loops, and nothing inside of the first."""
     if put.loop is None or taken.loop is None or taken.inside(put.loop):
         return False
     meetings = graph.of(*_MEETING)
-    apart = {*put.loops} ^ {*taken.loops}
-    if any(n.inside(loop) for loop in apart for n in meetings):
+    if any(n.inside(loop) for loop in {*put.loops} - {*taken.loops} for n in meetings):
         return False
     return any(put.index < n.index < taken.index for n in meetings)
+
+
+def _apart(puts: list[Node], taken: Node) -> set[Node]:
+    """Loops around where elements are taken out, and around none of the places that fill them."""
+    return {*taken.loops} - {loop for put in puts for loop in put.loops} if puts else set()
 
 
 def _alone(put: Node, taken: Node, sums: set[Node | None]) -> bool:
