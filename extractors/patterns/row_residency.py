@@ -308,6 +308,8 @@ class RowResidency(Pattern):
             return
         if held := kept_in_registers(facts, facts.loads):
             yield self.decide(facts, _REGISTERS, held)
+            if staged := staged_tiles(facts):
+                yield self.decide(facts, _TILE, staged)
         elif beside := held_over_barrier(facts):
             yield self.decide(facts, _REGISTERS, beside)
         elif rounds := over_rounds(facts):
