@@ -18,8 +18,10 @@ from extractors.patterns.cases_kept import (
     LEFT,
     OWN_PART,
     OWN_PART_TILE,
+    ROUNDS_OF_CHOICE,
     SUMMED_ON,
     TAIL,
+    VECTORS_KEPT,
 )
 from extractors.patterns.cases_norms_threads import ADDED_THREADS, SCORES_THREADS, TYPES_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
@@ -179,6 +181,8 @@ class RowResidency(Pattern):
         Case(TAIL, _ONCE),
         Case(AGAIN, "multi-pass reload (2 passes)"),
         Case(AGAIN_TILE, "multi-pass reload (2 passes)"),
+        Case(VECTORS_KEPT, _REGISTERS),
+        Case(ROUNDS_OF_CHOICE, _REGISTERS),
     )
     near_misses = (
         NearMiss(

@@ -35,7 +35,9 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
     for taken in graph.of(OpKind.EXTRACT):
         array = taken.op.inputs[0]
         if array not in written:
-            written[array] = [n for n in puts(graph, array) if loads_of(n)]
+            written[array] = [
+                n for n in puts(graph, array) if loads_of(n) and not _goes_on(graph, n, [n])
+            ]
         others = [n for n in written[array] if _met(graph, n, taken) or _alone(n, taken, sums)]
         anew = [n for n in written[array] if not _goes_on(graph, n, others)]
         if any(n.inside(loop) for n in anew for loop in _apart(others, taken)):
