@@ -147,11 +147,14 @@ class Routes:
                 yield from self._ifs(node.body, follows.get(id(node), ()), follows)
 
     def _cases(self, node: n.Switch, after: _Rest) -> Iterator[tuple[frozenset[str], n.Place]]:
+        """The cases, with what comes behind them where others have left by then."""
+        left = after if any(_leaves(body) for _, body in node.cases) else ()
         for _, body in node.cases:
-            if body:
-                yield self._runs(body), body[0].at
-        if after and any(_leaves(body) for _, body in node.cases):
-            yield self._runs(after), after[0].at
+            own = self._runs(body)
+            if body and left and not _leaves(body):
+                yield own | self._runs(left), (body if own else left)[0].at
+            elif body:
+                yield own, body[0].at
 
     def _ifs(
         self, body: Sequence[n.Stmt], follows: _Rest, known: dict[int, _Rest]
@@ -167,8 +170,10 @@ class Routes:
             elif isinstance(node, n.If):
                 known[id(node.then)] = known[id(node.other)] = after
                 if not node.static:
-                    left = after if _leaves(node.then.body) else ()
-                    sides = (node.then.body, (*node.other.body, *left))
+                    one, two = node.then.body, node.other.body
+                    if _leaves(one) != _leaves(two):
+                        one, two = (one, (*two, *after)) if _leaves(one) else ((*one, *after), two)
+                    sides = (one, two)
                     yield Fork(node.condition, tuple((self._runs(s), s[0].at) for s in sides if s))
 
 

@@ -95,6 +95,14 @@ class ActivationByFlag(Pattern):
         ),
         NearMiss(vary(_CUDA, ("if (silu)", "if (x[0] > 0.f)")), why="what was loaded decides"),
         NearMiss(vary(_CUDA, ("if (silu)", "if (threadIdx.x > 4)")), why="single threads"),
+        NearMiss(
+            vary(
+                _CUDA,
+                ("    float kept", "    __shared__ float left[4096];\n    float kept"),
+                ("out[at + i] = kept[i]", "left[threadIdx.x * 4 + i] = kept[i]"),
+            ),
+            why="stored for the block alone",
+        ),
         NearMiss(ADD_POINTER, why="no branch"),
         NearMiss(ADD_THREADS, why="no flag"),
         NearMiss(PRODUCT, why="no activation"),
@@ -152,6 +160,8 @@ def _stored(facts: Facts, branch: Node, value: str) -> bool:
     for store in graph.of(*WRITES):
         given = store.op.operand("value") or ""
         if store.index < branch.index or store.inside(branch) or not graph.rests_on(given, branch):
+            continue
+        if facts.shared.holds(store.op):
             continue
         pending, seen = [given], {given}
         for one in pending:

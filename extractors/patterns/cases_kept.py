@@ -309,3 +309,33 @@ def gain(x, w, out, T: Int):
     ct.store(out, index=(ct.bid(0), ct.bid(1)), tile=v * g)
 """
 )
+
+VECTORS_KEPT = """__global__ void norm(const float* x, float* out, int n) {
+    float v[16], sum = 0.f;
+    const float* own = x + blockIdx.x * n + threadIdx.x * 4;
+    for (int i = 0; i < 4; ++i) {
+        float* part = v + i * 4;
+        *reinterpret_cast<float4*>(part) = *reinterpret_cast<const float4*>(own + i * 128);
+        for (int j = 0; j < 4; ++j) sum += part[j] * part[j];
+    }
+    for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffff, sum, o);
+    for (int i = 0; i < 4; ++i)
+        for (int j = 0; j < 4; ++j)
+            out[blockIdx.x * n + threadIdx.x * 4 + i * 128 + j] = v[i * 4 + j] / sum;
+}
+"""
+"""Whole vectors that a thread brings into an array of registers."""
+
+ROUNDS_OF_CHOICE = """__global__ void most(const float* x, float* out, int n, int k) {
+    float v[4];
+    for (int i = 0; i < 4; ++i) v[i] = x[blockIdx.x * n + i * 32 + threadIdx.x];
+    for (int round = 0; round < k; ++round) {
+        float top = v[0];
+        for (int i = 1; i < 4; ++i) top = fmaxf(top, v[i]);
+        for (int o = 16; o > 0; o /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, o));
+        for (int i = 0; i < 4; ++i) if (v[i] == top) v[i] = -1e30f;
+        if (threadIdx.x == 0) out[blockIdx.x * k + round] = top;
+    }
+}
+"""
+"""The largest of a row that lies in registers, again and again."""

@@ -18,8 +18,10 @@ from extractors.patterns.cases_kept import (
     LEFT,
     OWN_PART,
     OWN_PART_TILE,
+    ROUNDS_OF_CHOICE,
     SUMMED_ON,
     TAIL,
+    VECTORS_KEPT,
 )
 from extractors.patterns.cases_norms_threads import ADDED_THREADS, SCORES_THREADS, TYPES_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
@@ -179,6 +181,8 @@ class RowResidency(Pattern):
         Case(TAIL, _ONCE),
         Case(AGAIN, "multi-pass reload (2 passes)"),
         Case(AGAIN_TILE, "multi-pass reload (2 passes)"),
+        Case(VECTORS_KEPT, _REGISTERS),
+        Case(ROUNDS_OF_CHOICE, _REGISTERS),
     )
     near_misses = (
         NearMiss(
@@ -274,6 +278,9 @@ class RowResidency(Pattern):
             return
         if staged := staged_rows(facts):
             yield self.decide(facts, "row staged in shared memory", staged)
+            apart = [a for a in facts.loads if a not in staged]
+            if held := kept_in_registers(facts, apart):
+                yield self.decide(facts, _REGISTERS, held)
             return
         again = passes(facts)
         if again:
@@ -284,7 +291,7 @@ class RowResidency(Pattern):
             yield self.decide(facts, value, [*kept, *loads])
             return
         kept = resident(facts)
-        row: list[Where] = [*kept, *kept_in_registers(facts, kept or facts.loads)]
+        row: list[Where] = [*kept, *kept_in_registers(facts, facts.loads)]
         if not row and (twice := read_for_own_part(facts)):
             yield self.decide(facts, _NUMBERS[2], twice)
         elif not row and (depth := read_again(facts)):
@@ -305,6 +312,8 @@ class RowResidency(Pattern):
             return
         if held := kept_in_registers(facts, facts.loads):
             yield self.decide(facts, _REGISTERS, held)
+            if staged := staged_tiles(facts):
+                yield self.decide(facts, _TILE, staged)
         elif beside := held_over_barrier(facts):
             yield self.decide(facts, _REGISTERS, beside)
         elif rounds := over_rounds(facts):

@@ -37,7 +37,7 @@ def waits(facts: Facts) -> list[Wait]:
         return []
     found = []
     for loop in facts.threads.of(OpKind.WHILE):
-        read = _awaited(facts, loop)
+        read = awaited(facts, loop)
         if read is not None:
             found.append(Wait(loop, array_of(facts.threads, read), _counted(facts, read)))
     return found
@@ -56,7 +56,7 @@ def _counted(facts: Facts, read: Node) -> bool:
     )
 
 
-def _awaited(facts: Facts, loop: Node) -> Node | None:
+def awaited(facts: Facts, loop: Node) -> Node | None:
     """What a loop reads to know whether it ends; None for a loop that does more than wait."""
     graph = facts.threads
     inside = graph.within(loop)
