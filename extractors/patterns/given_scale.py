@@ -173,12 +173,23 @@ class GivenScale(Pattern):
             node
             for narrow, scaled in narrowed(facts)
             if _by_given(facts, scaled)
-            for node in (*_inverses(facts, scaled), scaled, narrow)
+            for node in (*_read(facts, scaled), *_inverses(facts, scaled), scaled, narrow)
         ]
         if cast:
             yield self.decide(facts, "given scale before a cast to few bits", cast)
         elif open_ := _to_open_type(facts):
             yield self.decide(facts, _TO_OPEN, open_)
+
+
+def _read(facts: Facts, scaled: Node) -> list[Node]:
+    """The load of the number that scales; none where several make it, or what is scaled."""
+    sides = scaled.op.inputs[:2]
+    pairs = (sides,) if scaled.kind == OpKind.DIV else (sides, sides[::-1])
+    for tile, scale in pairs:
+        if (held := facts.feeding(tile)) and _given(facts, scale):
+            loads = facts.feeding(scale)
+            return [a.node for a in loads if a not in held] if len(loads) == 1 else []
+    return []
 
 
 def _inverses(facts: Facts, scaled: Node) -> list[Node]:
