@@ -11,6 +11,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.quantised import narrowed
 from kb.analysis.record_fields import field_of
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import Literal, ParameterKind
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
@@ -182,13 +183,14 @@ class GivenScale(Pattern):
 
 
 def _read(facts: Facts, scaled: Node) -> list[Node]:
-    """The load of the number that scales; none where several make it, or what is scaled."""
+    """The load of the number that scales, one for all lanes; none where several make it."""
     sides = scaled.op.inputs[:2]
     pairs = (sides,) if scaled.kind == OpKind.DIV else (sides, sides[::-1])
     for tile, scale in pairs:
-        if (held := facts.feeding(tile)) and _given(facts, scale):
+        if facts.feeding(tile) and _given(facts, scale):
             loads = facts.feeding(scale)
-            return [a.node for a in loads if a not in held] if len(loads) == 1 else []
+            one = len(loads) == 1 and not any(i.has(AtomKind.LANE) for i in loads[0].index)
+            return [a.node for a in loads] if one else []
     return []
 
 
