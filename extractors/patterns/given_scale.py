@@ -11,6 +11,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.quantised import narrowed
 from kb.analysis.record_fields import field_of
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import Literal, ParameterKind
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
@@ -173,12 +174,24 @@ class GivenScale(Pattern):
             node
             for narrow, scaled in narrowed(facts)
             if _by_given(facts, scaled)
-            for node in (*_inverses(facts, scaled), scaled, narrow)
+            for node in (*_read(facts, scaled), *_inverses(facts, scaled), scaled, narrow)
         ]
         if cast:
             yield self.decide(facts, "given scale before a cast to few bits", cast)
         elif open_ := _to_open_type(facts):
             yield self.decide(facts, _TO_OPEN, open_)
+
+
+def _read(facts: Facts, scaled: Node) -> list[Node]:
+    """The load of the number that scales, one for all lanes; none where several make it."""
+    sides = scaled.op.inputs[:2]
+    pairs = (sides,) if scaled.kind == OpKind.DIV else (sides, sides[::-1])
+    for tile, scale in pairs:
+        if facts.feeding(tile) and _given(facts, scale):
+            loads = facts.feeding(scale)
+            one = len(loads) == 1 and not any(i.has(AtomKind.LANE) for i in loads[0].index)
+            return [a.node for a in loads] if one else []
+    return []
 
 
 def _inverses(facts: Facts, scaled: Node) -> list[Node]:

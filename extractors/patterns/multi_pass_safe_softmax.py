@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT_POINTER, vary
+from extractors.patterns.cases import (
+    ATTENTION,
+    BACKWARD_KEYS,
+    POINTER,
+    PRODUCT_POINTER,
+    vary,
+)
 from extractors.patterns.cases_norms_threads import SOFTMAX_IN_PLACE_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX, SOFTMAX_CHUNKS
@@ -55,6 +61,34 @@ _OF_PRODUCT = vary(
         "    acc = e / tl.sum(e, axis=1)[:, None]\n    tl.store(out",
     ),
 )
+_EITHER = (
+    POINTER
+    + """
+@triton.jit
+def soft(x, out, n, WHOLE: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0) * n
+    if WHOLE:
+        at = tl.arange(0, T)
+        v = tl.load(x + row + at, mask=at < n, other=float("-inf"))
+        e = tl.exp(v - tl.max(v, axis=0))
+        tl.store(out + row + at, e / tl.sum(e, axis=0), mask=at < n)
+    else:
+        top = tl.full([T], float("-inf"), dtype=tl.float32)
+        total = tl.full([T], 0.0, dtype=tl.float32)
+        for i in range(0, n, T):
+            at = i + tl.arange(0, T)
+            v = tl.load(x + row + at, mask=at < n, other=float("-inf"))
+            new = tl.maximum(top, v)
+            total = total * tl.exp(top - new) + tl.exp(v - new)
+            top = new
+        whole = tl.max(top, axis=0)
+        total = tl.sum(total * tl.exp(top - whole), axis=0)
+        for i in range(0, n, T):
+            at = i + tl.arange(0, T)
+            v = tl.load(x + row + at, mask=at < n, other=float("-inf"))
+            tl.store(out + row + at, tl.exp(v - whole) / total, mask=at < n)
+"""
+)
 
 
 class MultiPassSafeSoftmax(Pattern):
@@ -72,6 +106,7 @@ class MultiPassSafeSoftmax(Pattern):
         Case(SOFTMAX_THREADS, "single resident tile"),
         Case(_OF_PRODUCT, "single resident tile"),
         Case(_BY_ONE, "safe 3-pass"),
+        Case(_EITHER, "single resident tile"),
         Case(_STORED, "safe 3-pass"),
     )
     near_misses = (
@@ -81,14 +116,18 @@ class MultiPassSafeSoftmax(Pattern):
         NearMiss(BACKWARD_KEYS, why="the statistics are loaded"),
         NearMiss(ATTENTION, why="the maximum runs along with the sum"),
         NearMiss(NORM_PERSISTENT, why="no exponential"),
+        NearMiss(vary(_EITHER, ("e / tl.sum(e, axis=0)", "e")), why="nothing is summed"),
         NearMiss(FLASH_POINTER, why="the maximum runs along with the sum"),
         NearMiss(FLASH_THREADS, why="the maximum runs along with the sum"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if any(e.rescale for e in facts.exponentials):
+        online = {loop for e in facts.exponentials if e.rescale for loop in e.node.loops[:1]}
+        if any(e.rescale and not e.node.loops for e in facts.exponentials) and not online:
             return
         for e in facts.exponentials:
+            if e.rescale or any(_of_loop(facts, e, loop) for loop in online):
+                continue
             maxima = facts.graph.roots(e.statistic, OpKind.REDUCE_MAX) or self._walked(
                 facts, Role.RUNNING_MAXIMUM, e.statistic
             )
@@ -100,6 +139,8 @@ class MultiPassSafeSoftmax(Pattern):
             if facts.contractions and any(n.op.regions or n.loop in work for n in taken):
                 continue
             if not facts.contractions and any(self._holder(facts, n) in work for n in taken):
+                if online:
+                    continue
                 yield self._loops(facts, e, maxima, sums)
             else:
                 quotients = [
@@ -163,3 +204,9 @@ class MultiPassSafeSoftmax(Pattern):
         loops = [n for n in held if n is not None]
         value = "safe 3-pass" if len(set(loops)) >= 3 else "safe 2-pass"
         return self.decide(facts, value, [*maxima, e.node, *sums, *last])
+
+
+def _of_loop(facts: Facts, e: Exponential, loop: Node) -> bool:
+    """Whether an exponential is of a loop in which sums are rescaled, or of the maximum that it
+    leaves."""
+    return e.node.inside(loop) or facts.graph.rests_on(e.statistic, loop)

@@ -13,8 +13,9 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import COMPARISONS, OpKind
+from kb.ops import COMPARISONS, READS, OpKind
 
+_CHOOSING = (OpKind.SORT, OpKind.TOPK, OpKind.REDUCE_MAX, OpKind.REDUCE_MIN, OpKind.REDUCE)
 _ARGMAX = (
     POINTER
     + """
@@ -94,12 +95,42 @@ def add(out, places, top, place, n, T: tl.constexpr):
 """
 )
 _TOGETHER = "places carried beside their values"
+_BELOW = "place packed below the value in one word"
+_KEYS = (
+    POINTER
+    + """
+@triton.jit
+def best(x, out, places, n, T: tl.constexpr):
+    at = tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n, other=0)
+    key = tl.max((v.to(tl.int64) << 32) | (n - at), axis=0)
+    tl.store(places, n - (key & 0xFFFFFFFF))
+    tl.store(out, key >> 32)
+"""
+)
+_KEYS_TILE = (
+    TILE
+    + """
+@ct.kernel
+def best(x, out, T: Int):
+    at = ct.arange(T, dtype=ct.int32)
+    v = ct.load(x, index=(0,), shape=(T,))
+    key = ct.max((v << 12) | at, axis=0)
+    ct.store(out, index=(0,), tile=key & 4095)
+"""
+)
+_KEYS_THREADS = """__global__ void best(const unsigned* x, int* out) {
+    unsigned key = (x[threadIdx.x] << 16) | (0xFFFF & (65535 - threadIdx.x));
+    unsigned top = __reduce_max_sync(0xffffffff, key);
+    if (threadIdx.x == 0) out[blockIdx.x] = 65535 - (top & 0xFFFF);
+}
+"""
 
 
 class ReductionPayload(Pattern):
     """An arg-reduction, the smallest index among those that equal the maximum, a value that goes
-    along with a key that is sorted, or places that are reduced, scanned or merged together with the
-    values that lie there."""
+    along with a key that is sorted, places that are reduced, scanned or merged together with the
+    values that lie there, or that are packed into one word with them."""
 
     name = "vocabulary-argmax-tracking-with-lowest-index-tie-break"
     axis = "reduction_payload"
@@ -114,12 +145,29 @@ class ReductionPayload(Pattern):
         Case(_PAIRS, _TOGETHER),
         Case(_REDUCED, _TOGETHER),
         Case(_MERGED, "place chosen beside the larger value"),
+        Case(_KEYS, _BELOW),
+        Case(
+            vary(
+                _KEYS, ("tl.max(", "tl.sort("), (", axis=0)\n    tl.store(pl", ")\n    tl.store(pl")
+            ),
+            _BELOW,
+        ),
+        Case(_KEYS_TILE, _BELOW),
+        Case(_KEYS_THREADS, _BELOW),
     )
     near_misses = (
         NearMiss(
             SORT_THREADS.replace("Sort(keys, places)", "Sort(keys)"),
             why="keys alone are sorted",
             value="carried as the value of a key-value sort",
+        ),
+        NearMiss(
+            vary(_KEYS, ("(n - at), axis", "tl.load(out + at), axis")), why="two loaded numbers"
+        ),
+        NearMiss(vary(_KEYS, ("n - (key & 0xFFFFFFFF)", "n")), why="no place is taken out again"),
+        NearMiss(vary(_KEYS_TILE, ("key & 4095", "key")), why="no place is taken out again"),
+        NearMiss(
+            vary(_KEYS_THREADS, ("(0xFFFF & (65535 - threadIdx.x))", "1")), why="a number for all"
         ),
         NearMiss(vary(_MERGED, ("v >= last, i, j", "i >= j, i, j")), why="places are compared"),
         NearMiss(vary(_PAIRS, ("(v, at)", "(v, tl.exp(v))")), why="two numbers of every element"),
@@ -145,6 +193,8 @@ class ReductionPayload(Pattern):
         ]
         if together:
             yield self.decide(facts, _TOGETHER, together)
+        if packed := _packed(facts):
+            yield self.decide(facts, _BELOW, packed)
         if kept := self._beside_extremes(facts):
             yield self.decide(facts, "place chosen beside the larger value", kept)
         for node in facts.graph.of(OpKind.REDUCE_MIN):
@@ -193,3 +243,38 @@ class ReductionPayload(Pattern):
                 if same and apart and facts.stored_in(choice.result):
                     found += [top, test, choice]
         return found
+
+
+def _packed(facts: Facts) -> list[Node]:
+    """Words of what was loaded, shifted, and of a place in the bits below, with what finds the
+    largest or sorts them and takes the place out again."""
+    graph, words = facts.graph, dict[Node, Node]()
+    for word in graph.of(OpKind.BIT_OR):
+        for above, below in (word.op.inputs[:2], word.op.inputs[1::-1]):
+            shifted = graph.producer(graph.through(above, VIEWS | CASTS))
+            if shifted is None or shifted.op.kind != OpKind.SHIFT_LEFT:
+                continue
+            if facts.number(below) is None and _placed(facts, below):
+                words[word] = shifted
+    if not words:
+        return []
+    taken = [(n, v) for n in graph.of(OpKind.BIT_AND, OpKind.MOD) for v in n.op.inputs[:2]]
+    found: list[Node] = []
+    for chosen in graph.of(*_CHOOSING):
+        if made := _straight(facts, chosen.op.operand("x") or chosen.op.inputs[0], [*words]):
+            out = (n for n, v in taken if _straight(facts, v, [chosen]))
+            if (first := next(out, None)) is not None:
+                found += [*(words[n] for n in made), *made, chosen, first]
+    return list(dict.fromkeys(found))
+
+
+def _placed(facts: Facts, value: str) -> bool:
+    """Whether a number is no loaded one, or is counted by lanes."""
+    return not facts.feeding(value) or facts.values.expr(value).has(AtomKind.LANE)
+
+
+def _straight(facts: Facts, value: str, nodes: list[Node]) -> set[Node]:
+    """Those of the nodes that a value is made of, no load in between."""
+    if not facts.graph.rests_on_any(value, facts.graph.node_set(nodes)):
+        return set()
+    return facts.graph.made_from([value], nodes, lambda n: n.op.kind in READS)

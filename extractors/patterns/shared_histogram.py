@@ -72,8 +72,10 @@ class SharedHistogram(Pattern):
             for n in facts.threads.of(*_ADDS)
             if n.op.attribute("space") == "shared" and _whole(facts, n) and _binned(facts, n)
         ]
+        # What hands out places by what a counter held before goes by counts that others took.
+        alone = [n for n in counted if not facts.threads.users(n.result)]
         if counted:
-            yield self.decide(facts, _BY_ATOMICS, counted)
+            yield self.decide(facts, _BY_ATOMICS, alone or counted)
 
 
 def _whole(facts: Facts, atomic: Node) -> bool:

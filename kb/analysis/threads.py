@@ -202,7 +202,8 @@ class _Rewriter:
         elif (exchanged := combined_shuffle(self.graph, op)) is not None:
             self._reduced(exchanged[0], exchanged[1], op.results[0].name, op.span)
         elif op.kind in REDUCTIONS and op.inputs:
-            self._reduced(OpKind(op.kind), op.inputs[0], op.results[0].name, op.span)
+            given = op.operand("x") or op.inputs[0]
+            self._reduced(OpKind(op.kind), given, op.results[0].name, op.span)
         elif op.kind == OpKind.SHUFFLE:
             moved = self.name(op.operand("x") or op.inputs[0])
             self.emit(OpKind.COPY, op.span, ("x", moved), result=op.results[0].name)
