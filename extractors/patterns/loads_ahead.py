@@ -79,7 +79,7 @@ class LoadsAhead(Pattern):
             loads = _kept(facts, inner)
             users = _users(facts, inner) if loads else []
             if users:
-                heads = [inner.node, *loads, *(user.head for user in users)]
+                heads: list[Where] = [inner.node, *loads, *(user.head for user in users)]
                 found.setdefault(f"loads of {rounds} rounds before the first use", []).extend(heads)
         for value, where in found.items():
             yield self.decide(facts, value, where)
