@@ -279,8 +279,8 @@ class RowResidency(Pattern):
         if staged := staged_rows(facts):
             yield self.decide(facts, "row staged in shared memory", staged)
             apart = [a for a in facts.loads if a not in staged]
-            if kept := kept_in_registers(facts, apart):
-                yield self.decide(facts, _REGISTERS, kept)
+            if rows := kept_in_registers(facts, apart):
+                yield self.decide(facts, _REGISTERS, rows)
             return
         again = passes(facts)
         if again:
