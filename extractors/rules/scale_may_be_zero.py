@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
+from kb.analysis.idioms import comparisons
 from kb.evidence import Finding
 from kb.ops import OpKind
 
@@ -35,14 +37,30 @@ def quantise(x, out, T: Int):
 )
 
 
+_THREADS = """__global__ void quantise(const float* x, signed char* out, float* scales) {
+    int at = blockIdx.x * 32 + threadIdx.x;
+    float v = x[at];
+    float top = fabsf(v);
+    for (int o = 16; o > 0; o >>= 1) top = fmaxf(top, __shfl_xor_sync(0xffffffff, top, o));
+    float scale = top / 127.0f;
+    out[at] = roundf(v / scale);
+    if (threadIdx.x == 0) scales[blockIdx.x] = scale;
+}
+"""
+NEAR = 40
+"""Values behind a quotient among which the choice is looked for that leaves it out."""
+
+
 class ScaleMayBeZero(Rule):
     """A tile is divided by the maximum of its own absolute values, perhaps times a number, or
     multiplied by a number over that maximum. A tile of zeros gives 0 / 0, or 0 times infinity."""
 
     name = "scale-may-be-zero"
+    dialects = ("cuda", "cutile", "triton")
     matches = (
         Case(_QUANTISE, "zeros"),
         Case(_TILES, "zeros"),
+        Case(_THREADS, "zeros"),
         Case(
             vary(
                 _QUANTISE,
@@ -65,6 +83,14 @@ class ScaleMayBeZero(Rule):
             vary(_QUANTISE, ("tl.max(tl.abs(v), axis=0)",
                              "tl.maximum(tl.max(tl.abs(v), axis=0), 1e-6)")),
             why="the scale is kept above zero",
+        ),
+        NearMiss(
+            _THREADS.replace("= roundf(", "= top == 0.f ? 0.f : roundf("),
+            why="a choice leaves the quotient out where it would be no number",
+        ),
+        NearMiss(
+            vary(_QUANTISE, ("(v / scale)", "tl.where(scale > 0.0, v / scale, 0.0)")),
+            why="a select leaves the quotient out where it would be no number",
         ),
         NearMiss(
             vary(_QUANTISE, ("/ 127.0", "/ 127.0 + 1e-8")),
@@ -104,7 +130,7 @@ class ScaleMayBeZero(Rule):
             if top is None or graph.producer(top.op.inputs[0]) is None:
                 continue
             held = graph.producer(graph.core(_magnitudes(graph, top)))
-            if held is None:
+            if held is None or _left_out(subject.facts, node, top):
                 continue
             if graph.rests_on(node.op.inputs[0], held):
                 yield self.finding(
@@ -122,6 +148,22 @@ class ScaleMayBeZero(Rule):
                     "keep the divisor above zero: a maximum with a small number, or a select",
                     [scaled, node, top],
                 )
+
+
+def _left_out(facts: Facts, quotient: Node, top: Node) -> bool:
+    """Whether a choice by comparing the largest magnitude with zero takes something else than what
+    is made of the quotient."""
+    graph = facts.graph
+    for user in graph.downstream(quotient.result, NEAR):
+        if user.op.kind != OpKind.SELECT:
+            continue
+        kept = [user.op.operand(side) for side in ("x", "y")]
+        for test in comparisons(facts, user.op.operand("condition")):
+            sides = [one for one in test.op.inputs[:2] if facts.number(one) != 0]
+            asked = len(sides) == 1 and graph.rests_on(sides[0], top)
+            if asked and not graph.rests_on(sides[0], quotient):
+                return any(not graph.rests_on(one, quotient) for one in kept)
+    return False
 
 
 def _times(graph: Graph, quotient: Node, held: Node) -> Node | None:
