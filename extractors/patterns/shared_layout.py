@@ -90,6 +90,17 @@ _SPREAD = """__global__ void columns(const float4* x, float* out, int rows, int 
 """
 
 
+_PAIRS = """__global__ void turn(const half2* x, half2* out, int n) {
+    __shared__ half2 tile[32][36];
+    for (int r = threadIdx.y; r < 32; r += blockDim.y) tile[r][threadIdx.x] = x[r * n + threadIdx.x];
+    __syncthreads();
+    for (int r = threadIdx.y; r < 32; r += blockDim.y) out[r * n + threadIdx.x] = tile[threadIdx.x][r];
+}
+"""  # noqa: E501
+_LANES = (2, 4)
+"""Elements of the vectors that arrays hold."""
+
+
 class SharedLayout(Pattern):
     """Rows with some elements more than a tile has, positions mixed by an exclusive or, or the
     elements of a thread's vector as far apart as memory has banks, where a neighbour's lie between
@@ -106,6 +117,7 @@ class SharedLayout(Pattern):
         Case(_PLAIN, "no padding, no swizzle"),
         Case(_SPREAD, SPREAD),
         Case(_ONE_MORE, PADDED),
+        Case(_PAIRS, PADDED),
     )
     near_misses = (
         NearMiss(
@@ -125,6 +137,7 @@ class SharedLayout(Pattern):
         NearMiss(
             _ONE_MORE.replace("* 9", "* 8"), why="rows lie one behind the other", value=PADDED
         ),
+        NearMiss(_PAIRS.replace("[36]", "[32]"), why="rows are as wide as the tile", value=PADDED),
         NearMiss(ADD_THREADS, why="there is no shared array"),
         NearMiss(
             _SPREAD.replace("threadIdx.x + k * 32", "threadIdx.x * 4 + k"),
@@ -193,10 +206,13 @@ class SharedLayout(Pattern):
         return [n for n in above if n.op.kind == OpKind.BIT_XOR]
 
     def _padded(self, values: Values, node: Node) -> bool:
-        """True when the innermost extent of several is a little more than a name or whole banks."""
+        """True when the innermost extent of several is a little more than a name or whole banks;
+        that of vectors where the array holds vectors."""
         if node.op.operand("layout"):
             return False
         extents = [values.expr(v) for v in values.items(node.op.operand("shape"))]
+        if len(extents) > 2 and extents[-1].constant in _LANES:
+            extents.pop()
         if all(one.constant == 1 for one in extents[:-1]):
             return False  # One row has no next one to lie beside.
         number = extents[-1].constant

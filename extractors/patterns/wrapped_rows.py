@@ -77,6 +77,10 @@ class WrappedRows(Pattern):
     )  # fmt: skip
     near_misses = (
         NearMiss(vary(_SEGMENT, ("% own", "% TM")), why="by the extent of the tile"),
+        NearMiss(
+            vary(_ROWS, ("(x, out, M", "(x, out, L, M"), ("T)) % M", "T)) // L % M")),
+            why="a digit of a position: its quotient by one extent, below the next",
+        ),
         NearMiss(_TURNED, why="rows of a table, which every M rows read again"),
         NearMiss(
             vary(_ROWS, ("store(out + rows[:, None] * K", "store(out + tl.program_id(0) * T * K")),
@@ -97,6 +101,8 @@ class WrappedRows(Pattern):
         left, right = (facts.values.expr(v) for v in node.op.inputs[:2])
         if not left.has(AtomKind.LANE) or not _extent(facts, right):
             return False
+        if left.atom is not None and left.atom.kind is AtomKind.FLOOR_DIV:
+            return False  # The rest of a quotient is one of several places that a number says.
         divided = [
             n
             for n in facts.graph.of(OpKind.FLOOR_DIV)
