@@ -15,6 +15,7 @@ from benchmarks.invariance.cuda_syntax import (
     bracketed,
     changed,
     functions,
+    sides_of,
     text_of,
     written,
 )
@@ -209,6 +210,41 @@ def aliased(text: str) -> str:
     return applied(text, edits)
 
 
+def loaded(text: str) -> str:
+    """An element that only the next statement takes is loaded there."""
+    edits: list[Edit] = []
+    for function in functions(syntax_tree(text)):
+        names, body = names_of(function), function.child_by_field_name("body")
+        used: dict[str, list[Syntax]] = {}
+        for node in below(body) if body is not None else ():
+            if node.type == "identifier":
+                used.setdefault(text_of(node), []).append(node)
+        for node in below(body) if body is not None else ():
+            one = local(node)
+            if one is None or one[2].type != "subscript_expression" or len(used[one[1]]) != 2:
+                continue
+            place, held = used[one[1]][1], one[2].child_by_field_name("argument")
+            if node.next_named_sibling != _taking(place) or one[1] in names.changing:
+                continue
+            plain = one[0] == "auto" or names.pointers.get(text_of(held or node)) == one[0]
+            value = text_of(one[2]) if plain else f"static_cast<{one[0]}>({text_of(one[2])})"
+            edits.append((node.start_byte, node.end_byte, ""))
+            edits.append((place.start_byte, place.end_byte, value))
+    return applied(text, edits)
+
+
+def _taking(node: Syntax) -> Syntax | None:
+    """The plain statement in which a name is always read."""
+    while node.parent is not None and node.parent.type != "compound_statement":
+        node = node.parent
+        sides = sides_of(node)
+        if node.type in _SOMETIMES or (sides is not None and sides[1] in ("&&", "||")):
+            return None
+    return node if node.type in ("declaration", "expression_statement") else None
+
+
+_SOMETIMES = frozenset({"conditional_expression", "lambda_expression", "gnu_asm_expression",
+                        "pointer_expression"})  # fmt: skip
 _TYPED = frozenset({"declaration", "type_descriptor", "call_expression"})
 _TYPES = frozenset({
     "half", "half2", "__half", "__half2", "__nv_bfloat16", "__nv_bfloat162", "nv_bfloat16",
@@ -222,4 +258,5 @@ WORDS: dict[str, Callable[[str], str]] = {
     "branch as a choice": chosen,
     "declared apart": apart,
     "types named": aliased,
+    "elements loaded in place": loaded,
 }

@@ -30,17 +30,21 @@ def _loop(node: n.While | n.For) -> n.For | None:
     body, asked = node.body.body, mentioned(node.condition)
     while len(body) == 1 and isinstance(body[0], n.Block):
         body = body[0].body
-    steps: list[n.Expr] = []
+    steps: list[n.Assign] = []
     moved: set[str] = set()
     while not moved & asked:
         last = body[-1] if body else None
         ending = steps_of(last.value) if isinstance(last, n.Do) else ()
-        if not ending or not all(isinstance(one, n.Assign) for one in ending):
+        told = [one for one in ending if isinstance(one, n.Assign)]
+        if not told or len(told) < len(ending):
             return None
-        steps = [*ending, *steps]
-        moved |= mentioned(tuple(one.target for one in ending if isinstance(one, n.Assign)))
+        steps = [*told, *steps]
+        moved |= mentioned(tuple(one.target for one in told))
         body = body[:-1]
-    after = steps[0]
+    for at, step in enumerate(steps):
+        if mentioned(step.target) & asked & mentioned(tuple(steps[at + 1 :])):
+            return None
+    after: n.Expr = steps[0]
     for step in steps[1:]:
         after = n.Binary(step.at, ",", after, step)
     return n.For(node.at, (), node.condition, after, n.Block(node.body.at, body))

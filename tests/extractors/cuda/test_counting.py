@@ -66,6 +66,11 @@ def test_a_loop_that_counts_is_a_range(body: str) -> None:
             "int i = threadIdx.x; while (i < n) { i += blockDim.x; out[i] = x[i]; }",
             id="used behind its step",
         ),
+        pytest.param(
+            "int i = threadIdx.x, at = i; while (i < n) "
+            "{ out[at] = x[i]; i += blockDim.x; at = i * 2; }",
+            id="a step that asks for the moved variable",
+        ),
     ],
 )
 def test_other_loops_are_none(body: str) -> None:

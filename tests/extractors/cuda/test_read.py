@@ -329,10 +329,11 @@ def test_a_body_for_a_later_architecture_is_read_as_its_compiler_sees_it() -> No
     [
         ('if (threadIdx.x == 0) {\n  printf("needs sm_100");\n  __trap();\n }', 1),
         ('asm volatile("trap;");', 1),
+        ("using element = float;\n const int thread = threadIdx.x;", 1),
         ("y[1] = y[0];\n y[2] = 3.f;", 2),
         ("other(y);", 0),
     ],
-    ids=["print and stop", "stop by assembly", "other work", "a call that may work"],
+    ids=["print and stop", "stop by assembly", "names alone", "other work", "a call that may work"],
 )
 def test_a_body_that_only_refuses_the_target_is_read_for_the_later_one(
     instead: str, stores: int
