@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
@@ -104,6 +104,19 @@ def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
             if any(refuses(body) for body in others) and 0 < len(labels) <= MAX_LABELS:
                 tests = [n.Binary(node.at, "==", value, one) for one in labels]
                 yield Check(_one_of(tests), node.at)
+
+
+def checked_by(called: Sequence[n.Definition], arguments: Sequence[n.Expr]) -> Iterator[Check]:
+    """What a function of the host that is called checks before anything else can end it; nothing
+    for one that has overloads."""
+    if len(called) != 1 or {"__global__", "__device__"} & set(called[0].words):
+        return
+    names = [one.name for one in called[0].parameters]
+    given = tuple(zip(names, map(shown, arguments), strict=False))
+    for statement in called[0].body.body:
+        inner = statement.value if isinstance(statement, n.Do) else statement
+        for check in checked(inner):
+            yield replace(check, given=given)
 
 
 def dispatched(node: n.Call) -> Iterator[Check]:

@@ -86,7 +86,7 @@ def _differs(one: _Side, other: _Side) -> bool:
     ways, or of two instances of which only one is given shared memory."""
     if one.name != other.name:
         return True
-    if one.text != other.text:
+    if one.text != other.text or one.values != other.values:
         return one.shared != other.shared
     return bool(one.grid and other.grid) and one.grid != other.grid
 

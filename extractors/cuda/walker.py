@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.called import Called, meant, through
-from extractors.cuda.checks import Check, checked, dispatched
+from extractors.cuda.checks import Check, checked, checked_by, dispatched
 from extractors.cuda.handed import (
     MAX_HANDED,
     Handed,
@@ -69,7 +69,7 @@ class Walker:
     open: dict[str, list[Open]] = field(default_factory=dict)
     handed: list[Handed] = field(default_factory=list)
     called: list[Called] = field(default_factory=list)
-    local: dict[str, tuple[n.Lambda, list[LaunchSite]]] = field(default_factory=dict)
+    local: dict[str, tuple[n.Lambda, list[LaunchSite], list[Called]]] = field(default_factory=dict)
     replaced: list[LaunchSite] = field(default_factory=list)
     passed: dict[str, list[Handed]] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
@@ -182,10 +182,10 @@ class Walker:
                 own = frozenset(one.name for one in body if isinstance(one, n.Variable))
                 self.names = before | told | self._set_again(before, own)
             case n.Variable(name=name):
-                before_ = len(self.found)
+                before_, calls = len(self.found), len(self.called)
                 self._walk((node.value, node.arguments))
                 self.names[name] = node if node.value is None else node.value
-                self._declared(node, before_)
+                self._declared(node, before_, calls)
             case n.Alias(name=name, type=made):
                 self.names[f"{ALIAS}{name}"] = n.Name(node.at, made.name, made.arguments)
             case n.If():
@@ -237,7 +237,7 @@ class Walker:
     def _now(self, value: n.Expr) -> Held:
         return Held(value, self.guards, self.tests, self.cases)
 
-    def _declared(self, node: n.Variable, before: int) -> None:
+    def _declared(self, node: n.Variable, before: int, calls: int) -> None:
         """Remember what a variable is given: a value, a lambda with its launches, or fields."""
         self.held.pop(node.name, None)
         self.open.pop(node.name, None)
@@ -245,7 +245,7 @@ class Walker:
         self.passed.pop(node.name, None)
         if isinstance(node.value, n.Lambda):
             self._opened(node.name, node.value, before)
-            self.local[node.name] = (node.value, self.found[before:])
+            self.local[node.name] = (node.value, self.found[before:], self.called[calls:])
             self._passes(node.name, node.value)
         value = node.value
         if value is None and node.arguments is not None and len(node.arguments) == 1:
@@ -301,7 +301,7 @@ class Walker:
                 self._keep(kernel, (*thrown.shape, None)[:3], thrown.arguments, node.at, way)
             return
         name = node.function.text if isinstance(node.function, n.Name) else ""
-        self.checks += tuple(self._checked_by(name, node.arguments))
+        self.checks += tuple(checked_by(self.functions.get(name, ()), node.arguments))
         place = LAUNCHERS.get(name)
         if place is None or len(node.arguments) < 2:
             self._hands(node)
@@ -341,10 +341,13 @@ class Walker:
         """A call of a lambda or of a function that may launch kernels."""
         last = name.rpartition("::")[2]
         if name in self.local:
-            code, sites = self.local[name]
+            code, sites, calls = self.local[name]
             here = Called(name, node, self._site(n.Name(node.at, name), (), (), node.at))
             self.replaced += sites
             self.found += [through(one, here, code) for one in sites]
+            self.called = [x for x in self.called if all(x is not one for one in calls)]
+            inner = [replace(one, site=through(one.site, here, code)) for one in calls]
+            self.called += inner[: MAX_LAUNCHES - len(self.called)]
         elif self.kernels and last in self.functions and last not in self.kernels:
             if len(self.called) < MAX_LAUNCHES:
                 here_ = self._site(n.Name(node.at, name), (), (), node.at)
@@ -367,18 +370,6 @@ class Walker:
                 name = shown(given.operand)
                 if isinstance(self.names.get(name), n.Constant):
                     self.names[name] = n.Variable(node.at, name, n.CType("auto"))
-
-    def _checked_by(self, name: str, arguments: Sequence[n.Expr]) -> Iterator[Check]:
-        """What a function of the host that is called checks before anything else can end it."""
-        called = self.functions.get(name, ())
-        if len(called) != 1 or {"__global__", "__device__"} & set(called[0].words):
-            return
-        names = [one.name for one in called[0].parameters]
-        handed = tuple(zip(names, map(shown, arguments), strict=False))
-        for statement in called[0].body.body:
-            inner = statement.value if isinstance(statement, n.Do) else statement
-            for check in checked(inner):
-                yield replace(check, given=handed)
 
     def _keep(
         self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],

@@ -30,10 +30,6 @@ _FILLED = """__global__ void fill(float* out, int n) {
 """
 
 
-_READ = "dereference"
-"""What is unknown of memory behind a pointer that a field holds: it is only read."""
-
-
 class ArraysApart(Pattern):
     """No pointer is promised to be the only way to its array; some arrays are only read, the others
     only written."""
@@ -65,9 +61,7 @@ class ArraysApart(Pattern):
         read = kept | {name for a in facts.loads if (name := _given(a, words))}
         written = {name for a in facts.stores if (name := _given(a, words))}
         fields = any("." in name for name in read | written)
-        unread = [n for n in facts.graph.of(OpKind.OPAQUE) if n.op.inputs]
-        calls = [n for n in unread if n.op.attribute("what") != _READ]
-        if fields and calls:
+        if fields and any(n.op.inputs for n in facts.graph.of(OpKind.OPAQUE)):
             return  # which fields a call reads and writes is unknown
         if read and written and not read & written:
             stores = [a for a in facts.stores if a.array in written]

@@ -126,3 +126,57 @@ void two(float* x, int n) {{ if (n > 3) return; else b<<<1, 32>>>(x); }}
 void run(float* x, int n) {{ {host} }}"""
     facts = host_facts(read_cuda(text, "k.cu"))["a"]
     assert len([d for d in facts.decisions if d.axis == "algorithm_selection"]) == found
+
+
+def test_a_lambda_that_calls_a_function_which_launches() -> None:
+    found = _facts(
+        _HELPER
+        + """void all(float* x, int n) {
+  auto go = [&](auto wide) { run<decltype(wide)::value>(x, n); };
+  if (n > 512) go(std::integral_constant<int, 128>{});
+  else go(std::integral_constant<int, 32>{});
+}"""
+    )
+    assert [s.points for s in found.tuning.spaces] == [((("N", 128),),), ((("N", 32),),)]
+
+
+_EXTENTS = """static void launch(dim3 grid, dim3 block, float* x, int n) {
+  k<1><<<grid, block>>>(x, n);
+}
+"""
+
+
+def test_checks_of_a_caller_that_speak_of_what_it_does_not_hand_on() -> None:
+    found = _facts(
+        _EXTENTS
+        + """void all(torch::Tensor t, int rows, int n) {
+  TORCH_CHECK(t.dtype() == dl_float);
+  TORCH_CHECK(rows % LINE == 0);
+  TORCH_CHECK(block % 3 == 0);
+  launch(dim3(rows), dim3(32), t.data_ptr<float>(), n);
+}"""
+    )
+    told = {c.expression for c in found.constraints}
+    assert {"x.dtype == dl_float", "rows % LINE == 0"} <= told
+    assert not [one for one in told if "% 3" in one]  # another `block` than that of the launch
+
+
+@pytest.mark.parametrize(
+    ("before", "sizes"), [("", ["rows"]), ("if (rows == 0) return;", []),
+                          ("if (rows % 4 != 0) throw std::runtime_error(\"\");", ["rows"])],
+)  # fmt: skip
+def test_grids_that_a_caller_makes(before: str, sizes: list[str]) -> None:
+    host = f"void all(float* x, int rows, int n) {{ {before} launch(dim3(rows), 32, x, n); }}"
+    assert [one.size for one in _facts(_EXTENTS + host).empty_grids] == sizes
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "switch (w) { case 1: k<1><<<1, 32>>>(x, n); break; case 2: k<2><<<1, 32>>>(x, n); }",
+        "if (w == 1) k<1><<<1, 32>>>(x, n); else if (w == 2) k<2><<<1, 32>>>(x, n);",
+    ],
+)
+def test_numbers_that_branches_or_cases_compare(host: str) -> None:
+    found = _facts(f"void all(float* x, int n, int w) {{ {host} }}")
+    assert "N == 1 or N == 2" in {c.expression for c in found.constraints}

@@ -94,6 +94,9 @@ def test_an_array_is_handed_on(host: str) -> None:
     [
         pytest.param(_KERNELS + _EITHER, id="one of two"),
         pytest.param(_KERNELS + _WRAPPED_EITHER, id="one of two, through functions"),
+        pytest.param(
+            _KERNELS + _EITHER.replace("} else {", "return;\n  }\n  {"), id="the first returns"
+        ),
         pytest.param(_KERNELS + """void run(float* x, float* part, float* out, bool some) {
   if (out) {
     if (some) { last<<<1, 32>>>(x, out); return; }
