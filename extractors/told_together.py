@@ -120,7 +120,9 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program = told_once(program, detection.facts.of_threads)
     program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]
     program = [_strided(d, rest, facts) for d in program]
-    rest = [d for d in rest if d.pattern != HANDED or not any(p.pattern == HANDED for p in program)]
+    laid = any(d.axis == CONTRACT and d.file is None for d in program)
+    laid = laid or any(d.axis == CONTRACT and d.pattern != HANDED for d in rest)
+    rest = [d for d in rest if d.pattern != HANDED or not laid]
     program, rest = with_demands(program, rest)
     program = [*with_host_casts(program, detection, facts)]
     program, rest = with_saved(program, rest, detection)
