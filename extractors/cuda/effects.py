@@ -149,7 +149,7 @@ class EffectReader(OperatorReader):
             bound = frame.find(argument.text)
             kind = bound.kind if isinstance(bound, Slot) else None
             return kind is None or kind.to is None or bool(kind.shape)
-        return not isinstance(argument, n.Binary) or self._moved(argument, frame) is not None
+        return not isinstance(argument, n.Binary) or self._led_by(argument, frame) is not None
 
     def _moves_block(self, function: n.Field, frame: Frame) -> bool:
         """Whether a method of what is made on the spot moves the elements of a block."""
@@ -194,7 +194,7 @@ class EffectReader(OperatorReader):
                 case n.Unary(operator="&", operand=operand):
                     node = operand
                 case n.Binary(operator="+" | "-", left=left, right=right):
-                    plain = self._moved(left, frame) is None and self._moved(right, frame)
+                    plain = self._led_by(left, frame) is None and self._led_by(right, frame)
                     node = right if plain else left
                 case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(one,)):
                     node = one
@@ -252,13 +252,13 @@ class EffectReader(OperatorReader):
             return True  # A kernel gets its structs as constants: what it writes lies behind them.
         return kind.to is not None and not kind.shape
 
-    def _moved(self, node: n.Expr, frame: Frame) -> n.Name | None:
+    def _led_by(self, node: n.Expr, frame: Frame) -> n.Name | None:
         """The array in registers, or the pointer to one, that a sum moves along; a number is
         none."""
         while isinstance(node, n.Field | n.Index | n.Cast):
             node = node.operand
         if isinstance(node, n.Binary):
-            return self._moved(node.left, frame) or self._moved(node.right, frame)
+            return self._led_by(node.left, frame) or self._led_by(node.right, frame)
         if not isinstance(node, n.Name):
             return None
         found = frame.find(node.text)
