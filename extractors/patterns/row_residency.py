@@ -279,8 +279,13 @@ class RowResidency(Pattern):
         if staged := staged_rows(facts):
             yield self.decide(facts, "row staged in shared memory", staged)
             apart = [a for a in facts.loads if a not in staged]
+<<<<<<< HEAD
             if rows := kept_in_registers(facts, apart):
                 yield self.decide(facts, _REGISTERS, rows)
+=======
+            if own := kept_in_registers(facts, apart):
+                yield self.decide(facts, _REGISTERS, own)
+>>>>>>> s34d
             return
         again = passes(facts)
         if again:
@@ -312,8 +317,8 @@ class RowResidency(Pattern):
             return
         if held := kept_in_registers(facts, facts.loads):
             yield self.decide(facts, _REGISTERS, held)
-            if staged := staged_tiles(facts):
-                yield self.decide(facts, _TILE, staged)
+            if tiles := staged_tiles(facts):
+                yield self.decide(facts, _TILE, tiles)
         elif beside := held_over_barrier(facts):
             yield self.decide(facts, _REGISTERS, beside)
         elif rounds := over_rounds(facts):
@@ -322,8 +327,8 @@ class RowResidency(Pattern):
             yield self.decide(facts, _REGISTERS, put)
         elif once := self._once(facts):
             yield self.decide(facts, _ONCE, once)
-        elif staged := staged_tiles(facts):
-            yield self.decide(facts, _TILE, staged)
+        elif tiles := staged_tiles(facts):
+            yield self.decide(facts, _TILE, tiles)
         elif before := loaded_before(facts):
             yield self.decide(facts, _REGISTERS, before)
 

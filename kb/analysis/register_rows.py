@@ -29,7 +29,7 @@ def kept_in_registers(facts: Facts, loads: Iterable[Access]) -> list[Node]:
     graph = facts.threads
     sources = {n for a in loads if (n := graph.producer(a.value)) is not None}
     written: dict[str, list[Node]] = {}
-    loads_of = cache(lambda put: sources & _from(graph, put))
+    loads_of = cache(lambda put: sources & from_loads(graph, put))
     found: dict[Node, None] = {}
     sums = {made.loop for _, made in held_sums(facts)}
     for taken in graph.of(OpKind.EXTRACT):
@@ -54,7 +54,7 @@ def loaded_before(facts: Facts) -> list[Node]:
     graph = facts.threads
     loads = [*map(graph.producer, (a.value for a in facts.loads))] if facts.of_threads else []
     sources = {n for n in loads if n is not None}
-    loads_of = cache(lambda put: sources & _from(graph, put))
+    loads_of = cache(lambda put: sources & from_loads(graph, put))
     found: dict[Node, None] = {}
     for taken in graph.of(OpKind.EXTRACT) if sources else ():
         if taken.loop is None:
@@ -161,7 +161,7 @@ def puts(graph: Graph, array: str) -> list[Node]:
     return found
 
 
-def _from(graph: Graph, put: Node) -> set[Node]:
+def from_loads(graph: Graph, put: Node) -> set[Node]:
     """The loads that an element is computed from."""
     value = put.op.operand("value") or ""
     return graph.made_from([value], graph.of(*READS), lambda n: n.op.kind in READS)

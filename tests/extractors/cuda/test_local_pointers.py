@@ -47,6 +47,13 @@ def test_a_loop_carries_what_a_moved_pointer_writes(moved: str) -> None:
     assert len(ops(sound(text), OpKind.FOR)[0].results) == 1
 
 
+def test_loops_carry_what_is_moved_on_from_a_pointer_of_their_own() -> None:
+    inner = "for (int j = 0; j < 2; j++) fetch<T>(part + j * 4, x + (i * 32 + threadIdx.x) * n);"
+    text = _MOVED.replace("fetch<T>(part, x + (i * 32 + threadIdx.x) * n);", inner)
+    outer = ops(sound(text), OpKind.FOR)[0]
+    assert any(r.type is not None and r.type.shape for r in outer.results)
+
+
 def test_what_is_loaded_lies_in_the_array() -> None:
     kernel = sound(_MOVED)
     (load,) = ops(kernel, OpKind.LOAD)
