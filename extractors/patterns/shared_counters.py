@@ -11,12 +11,16 @@ from extractors.patterns.cases_counters import COUNT, COUNT_THREADS, COUNT_TILE
 from extractors.patterns.cases_rows import PARTIAL_SUM
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.locks import spins
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
 _ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.ATOMIC_INC})
+_MOST = 16
+"""Sides of choices that are looked at."""
+
 _CLAIM = (
     POINTER
     + """
@@ -43,11 +47,18 @@ _CLAIM_THREADS = """__global__ void place(const int* x, int* cursor, int* out, i
     if (at < n) out[atomicAdd(cursor + x[at], 1)] = at;
 }
 """
+_RANK = vary(_CLAIM, ("out + own * n + to, at,", "out + at, to,"))
+_RANK_TILE = vary(_CLAIM_TILE, ("ct.scatter(out, to, own)", "ct.store(out, (ct.bid(0),), to)"))
+_RANK_THREADS = """__global__ void rank(const int* x, int* count, int* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = x[at] >= 0 ? atomicAdd(&count[x[at]], 1) : -1;
+}
+"""
 
 
 class SharedCounters(Pattern):
     """An atomic adds a whole number at a place that the block id alone does not say; what the
-    counter held before is not asked for, or says where something is stored."""
+    counter held before is not asked for, says where something is stored, or is stored itself."""
 
     name = "counters-that-all-blocks-add-to"
     axis = "cross_cta_reduction"
@@ -59,8 +70,19 @@ class SharedCounters(Pattern):
         Case(_CLAIM, "place claimed by an atomic on a counter"),
         Case(_CLAIM_TILE, "place claimed by an atomic on a counter"),
         Case(_CLAIM_THREADS, "place claimed by an atomic on a counter"),
+        Case(_RANK, "number handed out by an atomic on a counter"),
+        Case(_RANK_TILE, "number handed out by an atomic on a counter"),
+        Case(_RANK_THREADS, "number handed out by an atomic on a counter"),
     )
     near_misses = (
+        NearMiss(
+            _RANK_THREADS.replace("&count[x[at]]", "&count[blockIdx.x]"),
+            why="every block has a counter of its own",
+        ),
+        NearMiss(
+            vary(_RANK, ("cursor + own, 1,", "cursor + own, 0.5,")),
+            why="numbers with a point are a sum, not a count",
+        ),
         NearMiss(
             vary(COUNT, ("tl.atomic_add(out + own, 1,", "tl.store(out + own, 1,")),
             why="marked, not counted",
@@ -116,6 +138,19 @@ class SharedCounters(Pattern):
         claimed = [a for a in counters if any(facts.graph.rests_on(v, a.node) for v in placing)]
         if claimed:
             yield self.decide(facts, "place claimed by an atomic on a counter", claimed)
+        ends = {n for a in facts.stores if a not in counters for n in self._stored(facts, a)}
+        if kept := [a for a in counters if a not in claimed and a.node in ends]:
+            yield self.decide(facts, "number handed out by an atomic on a counter", kept)
+
+    def _stored(self, facts: Facts, store: Access) -> list[Node]:
+        """What makes the number that is stored, on each side of a branch or of a choice."""
+        found: list[Node] = []
+        for value in (pending := [store.value]):
+            ends = facts.graph.ends(value, VIEWS | CASTS)
+            found += [n for n in ends if n not in found]
+            choices = [n for n in ends if n.op.kind == OpKind.SELECT and len(pending) < _MOST]
+            pending += [n.op.operand(side) for n in choices for side in ("x", "y")]
+        return found
 
     def _whole(self, facts: Facts, value: str | None) -> bool:
         """True for a whole number, or a tile of them."""
