@@ -149,11 +149,7 @@ class EffectReader(OperatorReader):
             bound = frame.find(argument.text)
             kind = bound.kind if isinstance(bound, Slot) else None
             return kind is None or kind.to is None or bool(kind.shape)
-<<<<<<< HEAD
-        return not isinstance(argument, n.Binary) or self._shifted(argument, frame) is not None
-=======
         return not isinstance(argument, n.Binary) or self._led_by(argument, frame) is not None
->>>>>>> s34d
 
     def _moves_block(self, function: n.Field, frame: Frame) -> bool:
         """Whether a method of what is made on the spot moves the elements of a block."""
@@ -198,11 +194,7 @@ class EffectReader(OperatorReader):
                 case n.Unary(operator="&", operand=operand):
                     node = operand
                 case n.Binary(operator="+" | "-", left=left, right=right):
-<<<<<<< HEAD
-                    plain = self._shifted(left, frame) is None and self._shifted(right, frame)
-=======
                     plain = self._led_by(left, frame) is None and self._led_by(right, frame)
->>>>>>> s34d
                     node = right if plain else left
                 case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(one,)):
                     node = one
@@ -260,21 +252,13 @@ class EffectReader(OperatorReader):
             return True  # A kernel gets its structs as constants: what it writes lies behind them.
         return kind.to is not None and not kind.shape
 
-<<<<<<< HEAD
-    def _shifted(self, node: n.Expr, frame: Frame) -> n.Name | None:
-=======
     def _led_by(self, node: n.Expr, frame: Frame) -> n.Name | None:
->>>>>>> s34d
         """The array in registers, or the pointer to one, that a sum moves along; a number is
         none."""
         while isinstance(node, n.Field | n.Index | n.Cast):
             node = node.operand
         if isinstance(node, n.Binary):
-<<<<<<< HEAD
-            return self._shifted(node.left, frame) or self._shifted(node.right, frame)
-=======
             return self._led_by(node.left, frame) or self._led_by(node.right, frame)
->>>>>>> s34d
         if not isinstance(node, n.Name):
             return None
         found = frame.find(node.text)

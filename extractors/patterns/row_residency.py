@@ -279,13 +279,8 @@ class RowResidency(Pattern):
         if staged := staged_rows(facts):
             yield self.decide(facts, "row staged in shared memory", staged)
             apart = [a for a in facts.loads if a not in staged]
-<<<<<<< HEAD
-            if rows := kept_in_registers(facts, apart):
-                yield self.decide(facts, _REGISTERS, rows)
-=======
             if own := kept_in_registers(facts, apart):
                 yield self.decide(facts, _REGISTERS, own)
->>>>>>> s34d
             return
         again = passes(facts)
         if again:
