@@ -54,7 +54,8 @@ class ArraysApart(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         parameters = facts.kernel.entry.parameters
         words = {p.name: p.annotation.split() for p in parameters}
-        if not facts.of_threads or any("restrict" in said for said in words.values()):
+        own = [said for name, said in words.items() if "." not in name]
+        if not facts.of_threads or any("restrict" in said for said in own):
             return
         arrays = [p.name for p in parameters if p.kind is ParameterKind.ARRAY]
         kept = {name for name in arrays if "const" in words[name]}
