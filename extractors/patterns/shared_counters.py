@@ -145,11 +145,13 @@ class SharedCounters(Pattern):
     def _stored(self, facts: Facts, store: Access) -> list[Node]:
         """What makes the number that is stored, on each side of a branch or of a choice."""
         found: list[Node] = []
-        for value in (pending := [store.value]):
+        pending = [store.value] if store.value is not None else []
+        for value in pending:
             ends = facts.graph.ends(value, VIEWS | CASTS)
             found += [n for n in ends if n not in found]
             choices = [n for n in ends if n.op.kind == OpKind.SELECT and len(pending) < _MOST]
-            pending += [n.op.operand(side) for n in choices for side in ("x", "y")]
+            sides = (n.op.operand(side) for n in choices for side in ("x", "y"))
+            pending += [v for v in sides if v is not None]
         return found
 
     def _whole(self, facts: Facts, value: str | None) -> bool:
