@@ -150,8 +150,8 @@ class SharedCounters(Pattern):
             ends = facts.graph.ends(value, VIEWS | CASTS)
             found += [n for n in ends if n not in found]
             choices = [n for n in ends if n.op.kind == OpKind.SELECT and len(pending) < _MOST]
-            sides = [n.op.operand(side) for n in choices for side in ("x", "y")]
-            pending += [side for side in sides if side is not None]
+            sides = (n.op.operand(side) for n in choices for side in ("x", "y"))
+            pending += [v for v in sides if v is not None]
         return found
 
     def _whole(self, facts: Facts, value: str | None) -> bool:

@@ -147,8 +147,8 @@ class StationaryOperandChoice(Pattern):
                 yield self.decide(facts, value, where)
 
     def _vectors(self, facts: Facts) -> list[Where]:
-        """Sums over lanes of what a loop loads on both sides, with the loop that adds them up to a
-        tile which is stored."""
+        """Sums over lanes of what a loop loads on both sides, with the loads and the loop that adds
+        them up to a tile which is stored."""
         found: list[Where] = []
         for made, total in products_summed(facts):
             loop = facts.loop(made.loop) if made.loop is not None else None
@@ -161,7 +161,9 @@ class StationaryOperandChoice(Pattern):
                 kept = [e for e in facts.types.shape(state.argument) if e != "1"]
                 if kept and facts.graph.rests_on(state.next, total):
                     if facts.stored_in(state.result):
-                        found += [facts.graph.producer(state.init), loop.node, total]
+                        streamed = [a for s in sides for a in s if a.loop is loop.node]
+                        begun = facts.graph.producer(state.init)
+                        found += [begun, loop.node, *streamed, total]
         return found
 
     def _fragments(self, facts: Facts) -> list[Where]:

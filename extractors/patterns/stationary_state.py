@@ -14,8 +14,9 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Carried, Loop, updates
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, OpKind
+from kb.ops import CONTRACTIONS, READS, OpKind
 
+_FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE})
 _SAVED = vary(
     PRODUCT,
     (
@@ -107,7 +108,7 @@ class StationaryState(Pattern):
             made = updates(facts.graph, state.argument, state.next)
             loads = [a for a in facts.feeding(state.next) if a.node.inside(loop.node)]
             loads += [a for n in read for v in n.op.inputs for a in facts.held_loads(v)]
-            found += [facts.graph.producer(state.init), *made, *read, *loads]
+            found += [*_start(facts, state), *made, *read, *loads]
         for loop in facts.loops if facts.contractions and not facts.of_threads else ():
             for state in loop.carried:
                 if len(facts.types.shape(state.argument)) > 1 and _begun(facts, state):
@@ -134,7 +135,7 @@ class StationaryState(Pattern):
                 elif (access := facts.access(node)) is not None and access.value == value:
                     read.append(access)
         loads = [a for a in facts.feeding(state.next) if a.loop is loop.node] if read else []
-        return [facts.graph.producer(state.init), *read, *loads] if loads else []
+        return [*_start(facts, state), *read, *loads] if loads else []
 
 
 def _recurrence(facts: Facts, loop: Loop, state: Carried) -> list[Where]:
@@ -152,7 +153,13 @@ def _recurrence(facts: Facts, loop: Loop, state: Carried) -> list[Where]:
     loads = [a for a in facts.feeding(state.next) if a.node.inside(loop.node)]
     if not stores or not loads:
         return []
-    return [facts.graph.producer(state.init), *made, *loads, *stores]
+    return [*_start(facts, state), *made, *loads, *stores]
+
+
+def _start(facts: Facts, state: Carried) -> list[Where]:
+    """What a state begins with, and the fill below a branch that may load it."""
+    above = facts.graph.upstream(state.init, lambda n: n.op.kind in _FILLS | READS)
+    return [facts.graph.producer(state.init), *(n for n in above if n.op.kind in _FILLS)]
 
 
 def _begun(facts: Facts, state: Carried) -> bool:
