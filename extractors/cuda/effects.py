@@ -194,7 +194,8 @@ class EffectReader(OperatorReader):
                 case n.Unary(operator="&", operand=operand):
                     node = operand
                 case n.Binary(operator="+" | "-", left=left, right=right):
-                    node = right if _moved(left, frame) is None and _moved(right, frame) else left
+                    moved = _moved(left, frame) is None and _moved(right, frame)
+                    node = right if moved or (behind and _is_number(left, frame)) else left
                 case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(one,)):
                     node = one
                 case n.Name(text=text):
@@ -261,6 +262,13 @@ def _moved(node: n.Expr, frame: Frame) -> n.Name | None:
     found = frame.find(node.text) if isinstance(node, n.Name) else None
     array = isinstance(found, Slot) and bool(found.kind.shape)
     return node if isinstance(node, n.Name) and (array or isinstance(found, Pointing)) else None
+
+
+def _is_number(node: n.Expr, frame: Frame) -> bool:
+    """Whether a name stands for a single number in registers, which leads nowhere."""
+    found = frame.find(node.text) if isinstance(node, n.Name) else None
+    kind = found.kind if isinstance(found, Slot) else UNKNOWN
+    return kind != UNKNOWN and kind.to is None and not kind.shape and not kind.record
 
 
 def _by_value(function: n.Definition, index: int, behind: bool = False) -> bool:
