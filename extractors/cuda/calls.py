@@ -92,7 +92,7 @@ class CallReader(BindingReader):
 
     def _named(self, node: n.Call, function: n.Name, hint: str) -> Val:
         """A helper, a conversion to a named type, a collective of a group, or nothing known."""
-        if len(node.arguments) == 1 and self._is_type(function):
+        if len(node.arguments) == 1 and self.is_type(function):
             kind = n.CType(function.text, function.arguments)
             return self.read(n.Cast(node.at, kind, node.arguments[0], "construct"), hint)
         if not node.arguments and self.library.records(function.text):
@@ -212,16 +212,16 @@ class CallReader(BindingReader):
             return [min(sure, key=lambda one: len(one.template))]
         return [r for r in found if not r.specialised]
 
-    def _is_type(self, function: n.Name) -> bool:
-        found = self.frame.find(function.text)
+    def is_type(self, name: n.Name) -> bool:
+        found = self.frame.find(name.text)
         if isinstance(found, Named | Kind):
             return True
         if isinstance(found, Val):
             return found.kind.record == "typename"
-        if (head := function.text.rpartition("::")[0]) and self.frame.find(head) is not None:
-            return self.kind(n.CType(function.text), self.frame).dtype.startswith("dtypeof(")
-        named = function.text in CUDA.dtypes or function.text in VECTORS
-        return found is None and (named or self.library.alias(function.text) is not None)
+        if (head := name.text.rpartition("::")[0]) and self.frame.find(head) is not None:
+            return self.kind(n.CType(name.text), self.frame).dtype.startswith("dtypeof(")
+        named = name.text in CUDA.dtypes or name.text in VECTORS
+        return found is None and (named or self.library.alias(name.text) is not None)
 
     # -- the language
 

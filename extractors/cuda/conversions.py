@@ -13,6 +13,10 @@ from kb.ops import OpKind
 class ConversionReader(AggregateReader):
     """Values as other types."""
 
+    def is_type(self, name: n.Name) -> bool:
+        """Whether a name stands for a type."""
+        raise NotImplementedError
+
     def converted(self, node: n.Cast, hint: str) -> Val:
         """A cast: of a pointer, of bits, or of a value."""
         kind = self.kind(node.type, self.frame)

@@ -194,8 +194,8 @@ class EffectReader(OperatorReader):
                 case n.Unary(operator="&", operand=operand):
                     node = operand
                 case n.Binary(operator="+" | "-", left=left, right=right):
-                    plain = self._led_by(left, frame) is None and self._led_by(right, frame)
-                    node = right if plain else left
+                    moved = self._led_by(left, frame) is None and self._led_by(right, frame)
+                    node = right if moved or (behind and _is_number(left, frame)) else left
                 case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(one,)):
                     node = one
                 case n.Name(text=text):
@@ -265,6 +265,13 @@ class EffectReader(OperatorReader):
         array = isinstance(found, Slot) and bool(found.kind.shape)
         led = array or isinstance(found, Pointing) or self._pointed.get(node.text)
         return node if led else None
+
+
+def _is_number(node: n.Expr, frame: Frame) -> bool:
+    """Whether a name stands for a single number in registers, which leads nowhere."""
+    found = frame.find(node.text) if isinstance(node, n.Name) else None
+    kind = found.kind if isinstance(found, Slot) else UNKNOWN
+    return kind != UNKNOWN and kind.to is None and not kind.shape and not kind.record
 
 
 def _by_value(function: n.Definition, index: int, behind: bool = False) -> bool:

@@ -21,3 +21,9 @@ def mistaken(node: n.Expr) -> n.Variable | None:
         case n.Name(text=name):
             return n.Variable(node.at, name, written)
     return None
+
+
+def cast_of(node: n.Binary, kind: n.Name) -> n.Cast:
+    """`(T)*p` and `(T)-x`, which the grammar takes for a product and a difference."""
+    operand = n.Unary(node.right.at, node.operator, node.right)
+    return n.Cast(node.at, n.CType(kind.text), operand, "c")

@@ -9,6 +9,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.aggregates import NAMED_LIMITS
 from extractors.cuda.conversions import ConversionReader
 from extractors.cuda.core import is_integer, promoted, pure
+from extractors.cuda.mistaken import cast_of
 from extractors.cuda.packs import folded
 from extractors.cuda.values import (
     BOOL,
@@ -166,6 +167,9 @@ class OperatorReader(ConversionReader):
             return self.read(node.right, hint)
         if node.operator in ("&&", "||"):
             return self._logic(node, hint)
+        if node.operator in ("*", "-") and isinstance(node.left, n.Name):
+            if self.is_type(node.left):
+                return self.read(cast_of(node, node.left), hint)
         left = self.read(node.left)
         return self.arithmetic(node.operator, left, self.read(node.right), node.at, hint)
 

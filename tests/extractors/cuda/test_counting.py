@@ -84,3 +84,11 @@ def test_sides_that_set_one_variable_are_a_choice() -> None:
     first, second = ([op.kind for op in kernel_ops(kernel)] for kernel in both)
     assert first == second
     assert OpKind.SELECT in first
+
+
+@pytest.mark.parametrize("place", ["*(out + i)", "*(i + out)", "out[i]"])
+def test_a_number_added_to_a_pointer_is_not_written(place: str) -> None:
+    body = f"if (n > 3) {{ int i = threadIdx.x; while (i < n) {{ {place} = 1.f; i += 32; }} }}"
+    (kernel,) = read_cuda(f"{_HEAD}{body}\n}}\n", "k.cu").kernels
+    (loop,) = [op for op in kernel_ops(kernel) if op.kind in (OpKind.FOR, OpKind.WHILE)]
+    assert (loop.kind, loop.results) == (OpKind.FOR, ())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from extractors.cuda.read import read_cuda
+from kb.ir import kernel_ops
 from kb.ops import OpKind
 from tests.extractors.cuda.samples import ops, understood
 
@@ -25,3 +27,19 @@ def test_a_comparison_that_looks_like_a_template(told: str) -> None:
     kernel = understood(_KERNEL.replace("TOLD", told))
     assert len(ops(kernel, OpKind.GE)) == told.count(">=")
     assert len(ops(kernel, OpKind.LT)) == 2
+
+
+@pytest.mark.parametrize("kind", ["T", "own", "half", "int"])
+@pytest.mark.parametrize("value", ["*(x + n)", "-x[n]"])
+def test_a_cast_of_what_begins_with_an_operator(kind: str, value: str) -> None:
+    """The grammar takes it for a product or a difference where the type is a name."""
+    text = (
+        "template <typename T> __global__ void f(const float* x, T* out, int n) {{\n"
+        "  using own = double;\n  out[n] = ({}){};\n}}\n"
+    )
+    plain, bracketed = (
+        [op.kind for op in kernel_ops(read_cuda(text.format(kind, v), "k.cu").kernels[0])]
+        for v in (value, f"({value})")
+    )
+    assert plain == bracketed
+    assert OpKind.CAST in plain
