@@ -81,8 +81,8 @@ def through(site: LaunchSite, called: Called, function: n.Definition | n.Lambda)
     bound = dict(_bound(called, function))
     known = dict(around.names)
     if isinstance(function, n.Lambda):
-        own = {x.name for x in n.inside(function.body) if isinstance(x, n.Variable)}
-        names = site.names | {key: one for key, one in known.items() if key not in own}
+        inner = {x.name for x in n.inside(function.body) if isinstance(x, n.Variable)}
+        names = site.names | {key: one for key, one in known.items() if key not in inner}
     else:
         names = known | site.names
     for one in function.parameters:

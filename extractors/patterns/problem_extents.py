@@ -88,6 +88,14 @@ template <typename T, bool HALF>
 )
 
 
+_IN_STRUCT = """struct Given { const float* x; float* out; int n; };
+__global__ void twice(const Given given) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < given.n; i += gridDim.x * blockDim.x)
+        given.out[i] = 2.f * given.x[i];
+}
+"""
+
+
 class ProblemExtents(Pattern):
     """A bound of a loop or a mask is a compile-time constant, else an extent of an array, else a
     runtime scalar; what else is compiled in is shown with it, or that nothing is."""
@@ -104,6 +112,7 @@ class ProblemExtents(Pattern):
         Case(_FLAG, "runtime scalar"),
         Case(_IN_HELPER, "runtime scalar"),
         Case(_TRAITS, "constexpr"),
+        Case(_IN_STRUCT, "runtime scalar"),
         Case(_BARE, _NOTHING),
     )
     near_misses = (
