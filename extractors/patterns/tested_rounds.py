@@ -51,6 +51,10 @@ class TestedRounds(Pattern):
         NearMiss(_ROUNDS.replace("at < wide)", "i < rounds)"), why="the test is the loop's end"),
         NearMiss(_ROUNDS.replace("at < wide)", "at < blockIdx.x)"), why="a position"),
         NearMiss(_ROUNDS.replace("at < wide)", "threadIdx.x < wide)"), why="the thread is asked"),
+        NearMiss(
+            _ROUNDS.replace("i < rounds", "i < (wide + blockDim.x - 1) / blockDim.x"),
+            why="no round is past the end",
+        ),
         NearMiss(_PADDED.replace("row < all", "row < rows"), why="the test is the loop's end"),
         NearMiss(ROW_NORM_THREADS, why="each thread's loop ends with the row"),
         NearMiss(ADD_THREADS, why="no loop"),
@@ -71,11 +75,13 @@ class TestedRounds(Pattern):
 
 
 def _counted(facts: Facts, loop: Loop) -> bool:
-    """Whether a loop counts to what is known at run time."""
+    """Whether a loop counts to what is known at run time, other than the tiles of an extent, of
+    which the last alone is partly past the end."""
     if loop.induction is None or loop.high is None:
         return False
     high = facts.values.expr(loop.high)
-    return high.constant is None and not facts.values.compile_time(high)
+    whole = high.atom is not None and high.atom.kind is AtomKind.CEIL_DIV
+    return high.constant is None and not whole and not facts.values.compile_time(high)
 
 
 def _tests(facts: Facts, access: Access, loop: Loop) -> Iterable[Node]:
