@@ -101,7 +101,7 @@ def _past(facts: Facts, place: Expr, extent: Expr, loop: Loop) -> bool:
     counts = facts.values.expr(loop.induction).atom
     known = extent.has(AtomKind.PARAMETER, AtomKind.EXTENT, AtomKind.LOADED)
     return (
-        counts in place.top()
+        counts in {*place.top()}
         and known
         and not extent.has(*_PLACES)
         and extent != facts.values.expr(loop.high)
