@@ -79,10 +79,10 @@ class LoadsAhead(Pattern):
             loads = _kept(facts, inner)
             users = _users(facts, inner) if loads else []
             if users:
-                heads: list[Where] = [inner.node, *loads, *(user.head for user in users)]
-                found.setdefault(f"loads of {rounds} rounds before the first use", []).extend(heads)
-        for value, where in found.items():
-            yield self.decide(facts, value, where)
+                where = found.setdefault(f"loads of {rounds} rounds before the first use", [])
+                where += [inner.node, *loads, *users]
+        for value, places in found.items():
+            yield self.decide(facts, value, places)
 
 
 def _by_rounds(facts: Facts, loop: Loop, rounds: Expr) -> bool:

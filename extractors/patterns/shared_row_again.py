@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
@@ -38,6 +38,16 @@ def add(x, bias, out, count, wide, T: tl.constexpr):
         tl.store(out + at, tl.load(x + at) + tl.load(bias + at % wide))
 """
 )
+_BIAS_TILE = (
+    TILE
+    + """
+@ct.kernel
+def add(x, bias, out, count: Int, wide, T: Int):
+    for start in range(0, count, T):
+        at = start + ct.arange(T, dtype=ct.int32)
+        ct.scatter(out, at, ct.gather(x, at) + ct.gather(bias, at % wide))
+"""
+)
 _WARP = 32
 
 
@@ -48,7 +58,12 @@ class SharedRowAgain(Pattern):
     name = "shared-row-read-again-in-every-round"
     axis = "load_reuse"
     source = "Hennessy and Patterson, Computer Architecture (2017), temporal locality"
-    matches = (Case(_BIAS, _VALUE), Case(_HEADS, _VALUE), Case(_BIAS_POINTER, _VALUE))
+    matches = (
+        Case(_BIAS, _VALUE),
+        Case(_HEADS, _VALUE),
+        Case(_BIAS_POINTER, _VALUE),
+        Case(_BIAS_TILE, _VALUE),
+    )
     near_misses = (
         NearMiss(_BIAS.replace("bias[at % wide]", "bias[at]"), why="a number for every element"),
         NearMiss(_BIAS.replace("bias[at % wide]", "bias[at % 8]"), why="a few numbers"),
@@ -60,6 +75,7 @@ class SharedRowAgain(Pattern):
             _BIAS.replace("out[at] = x[at]", "out[at % wide] = x[at % wide]"), why="all wrap around"
         ),
         NearMiss(vary(_BIAS_POINTER, ("at % wide", "at")), why="a number for every element"),
+        NearMiss(vary(_BIAS_TILE, ("at % wide", "at")), why="a number for every element"),
         NearMiss(ADD_POINTER, why="a number for every element"),
         NearMiss(ADD_THREADS, why="a number for every element"),
         NearMiss(ROW_NORM_THREADS, why="a block has one row"),

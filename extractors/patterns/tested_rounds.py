@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
-from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
@@ -51,6 +50,10 @@ class TestedRounds(Pattern):
         NearMiss(_ROUNDS.replace("at < wide)", "i < rounds)"), why="the test is the loop's end"),
         NearMiss(_ROUNDS.replace("at < wide)", "at < blockIdx.x)"), why="a position"),
         NearMiss(_ROUNDS.replace("at < wide)", "threadIdx.x < wide)"), why="the thread is asked"),
+        NearMiss(
+            _ROUNDS.replace("i < rounds", "i < (wide + blockDim.x - 1) / blockDim.x"),
+            why="no round is past the end",
+        ),
         NearMiss(_PADDED.replace("row < all", "row < rows"), why="the test is the loop's end"),
         NearMiss(ROW_NORM_THREADS, why="each thread's loop ends with the row"),
         NearMiss(ADD_THREADS, why="no loop"),
@@ -63,30 +66,33 @@ class TestedRounds(Pattern):
         found: list[Where] = []
         for loop in facts.rolled_loops:
             if _counted(facts, loop):
-                inside = [a for a in facts.accesses if a.node.inside(loop.node)]
-                tests = {n.index: n for a in inside for n in _tests(facts, a, loop)}
-                found += [loop.node, *tests.values()] if tests else []
+                tests = [*dict.fromkeys(_tests(facts, loop))]
+                found += [loop.node, *tests] if tests else []
         if found:
             yield self.decide(facts, _VALUE, found)
 
 
 def _counted(facts: Facts, loop: Loop) -> bool:
-    """Whether a loop counts to what is known at run time."""
+    """Whether a loop counts to what is known at run time, other than the tiles of an extent, of
+    which the last alone is partly past the end."""
     if loop.induction is None or loop.high is None:
         return False
     high = facts.values.expr(loop.high)
-    return high.constant is None and not facts.values.compile_time(high)
+    whole = high.atom is not None and high.atom.kind is AtomKind.CEIL_DIV
+    return high.constant is None and not whole and not facts.values.compile_time(high)
 
 
-def _tests(facts: Facts, access: Access, loop: Loop) -> Iterable[Node]:
-    """Comparisons that an access stands under, of the loop's rounds with an extent."""
-    guards = [n for n in facts.guards(access.node) if n.inside(loop.node)]
-    conditions = [access.mask, *(n.op.inputs[0] for n in guards)]
+def _tests(facts: Facts, loop: Loop) -> Iterator[Node]:
+    """Comparisons that accesses of a loop stand under, of its rounds with an extent."""
+    conditions: dict[str, None] = {}
+    for access in (a for a in facts.accesses if a.node.inside(loop.node)):
+        guards = [n for n in facts.guards(access.node) if n.inside(loop.node)]
+        given = [access.mask, *(n.op.inputs[0] for n in guards)]
+        conditions |= dict.fromkeys(c for c in given if c is not None)
     for test in (t for c in conditions for t in comparisons(facts, c)):
         one, other = sides(facts, test)
-        if test.op.kind in _ORDERS and (
-            _past(facts, one, other, loop) or _past(facts, other, one, loop)
-        ):
+        past = _past(facts, one, other, loop) or _past(facts, other, one, loop)
+        if test.op.kind in _ORDERS and past:
             yield test
 
 
@@ -95,8 +101,7 @@ def _past(facts: Facts, place: Expr, extent: Expr, loop: Loop) -> bool:
     counts = facts.values.expr(loop.induction).atom
     known = extent.has(AtomKind.PARAMETER, AtomKind.EXTENT, AtomKind.LOADED)
     return (
-        counts is not None
-        and counts in place.top()
+        counts in {*place.top()}
         and known
         and not extent.has(*_PLACES)
         and extent != facts.values.expr(loop.high)
