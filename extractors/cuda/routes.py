@@ -161,7 +161,7 @@ class Routes:
     ) -> Iterator[Fork]:
         """Forks of one row of statements; what comes behind it is kept for the blocks in it."""
         for index, node in enumerate(body):
-            after = (*body[index + 1 :], *follows)
+            after = _reached((*body[index + 1 :], *follows))
             if isinstance(node, n.Block):
                 known[id(node)] = after
             elif isinstance(node, n.Switch):
@@ -179,6 +179,12 @@ class Routes:
 
 _Rest = tuple[n.Stmt, ...]
 """What is run behind a block, up to the end of the function."""
+
+
+def _reached(body: _Rest) -> _Rest:
+    """Statements up to the first return among them."""
+    ends = (i for i, one in enumerate(body) if isinstance(one, n.Leave) and one.word == "return")
+    return body[: next(ends, len(body)) + 1]
 
 
 def _leaves(body: Sequence[n.Stmt]) -> bool:

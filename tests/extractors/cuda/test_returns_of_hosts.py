@@ -83,6 +83,22 @@ def test_cases_that_go_on_choose_nothing() -> None:
     assert not _chosen(_CASES.replace("return;", "break;"))
 
 
+def test_nothing_is_run_behind_a_return() -> None:
+    text = """void run(float* x, int n, bool apart) {
+  if (apart) {
+    switch (n) {
+      case 1: few<<<1, 32>>>(x); break;
+      case 2: many<<<1, 32>>>(x); break;
+      default: return;
+    }
+    return;
+  }
+  few<<<1, 64>>>(x);
+  many<<<1, 64>>>(x);
+}"""
+    assert {(5, 5), (7, 7)} <= set(_chosen(text)["many"])
+
+
 _TRAITS = """template <bool V> struct Traits { static constexpr bool vector = V; };
 template <typename T> __global__ void copy(float* x) { if (T::vector) x[threadIdx.x] = 1.f; }
 void run(float* x, int n) {
