@@ -189,18 +189,16 @@ class StatementBuilder(ExpressionBuilder):
         body = node.child_by_field_name("body")
         cases: list[tuple[n.Expr | None, tuple[n.Stmt, ...]]] = []
         for child in body.named_children if body is not None else ():
-            if child.type != "case_statement":  # a declaration of the grammar's ends a case
-                if cases:
-                    cases[-1] = (cases[-1][0], (*cases[-1][1], *self.statements([child])))
+            if child.type != "case_statement":  # the grammar ends a case at some declarations
+                cases[-1:] = [(one, (*held, *self.statements([child]))) for one, held in cases[-1:]]
                 continue
             label = child.child_by_field_name("value")
             inner = [
                 c for c in child.children
                 if c.type not in ("case", "default", ":") and c != label
             ]  # fmt: skip
-            cases.append(
-                (self.expression(label) if label is not None else None, self.statements(inner))
-            )
+            asked = self.expression(label) if label is not None else None
+            cases.append((asked, self.statements(inner)))
         return (*before, n.Switch(self.at(node), value, tuple(cases)))
 
     def _leave(self, node: Syntax) -> tuple[n.Stmt, ...]:
