@@ -42,6 +42,14 @@ _THREADS = """__global__ void quantise(const float* x, signed char* out, float* 
 """
 
 
+_EXPONENT = _THREADS.replace(
+    "float back = top != 0.f && n > 0 ? 127.f / top : 0.f;",
+    "top = fmaxf(top, 1e-10f);\n"
+    "    unsigned held = __float_as_uint(top / 127.f) >> 23;\n"
+    "    float back = __uint_as_float((254u - held) << 23);",
+)
+
+
 class ZeroScale(Pattern):
     """The largest size of a group is kept above zero by a small number, which may be where the
     running maximum begins; or a number takes the place of what is made of it where it is zero."""
@@ -56,12 +64,14 @@ class ZeroScale(Pattern):
         Case(_FLOORED, _KEPT),
         Case(_FLOORED_TILE, _KEPT),
         Case(_THREADS.replace("top = 0.f", "top = 1e-3f"), _KEPT),
+        Case(_EXPONENT, _KEPT),
     )
     near_misses = (
         NearMiss(QUANTISE, why="a scale of zero stays"),
         NearMiss(QUANTISE_TILE, why="a scale of zero stays"),
         NearMiss(vary(_TURNED, ("s != 0.0", "v != 0.0")), why="elements are asked for"),
         NearMiss(vary(_FLOORED, ("1e-12", "8.0")), why="a bound that data may lie below"),
+        NearMiss(_EXPONENT.replace("fmaxf(top, 1e-10f)", "top"), why="a scale of zero stays"),
         NearMiss(vary(_FLOORED, ("tl.abs(v)", "v")), why="a maximum, no size"),
         NearMiss(
             _THREADS.replace("top != 0.f && n > 0 ? 127.f / top : 0.f", "127.f / top"),

@@ -1,5 +1,5 @@
 """Numbers that are kept from zero by a lower bound before something is divided by them, or before
-their root or logarithm is taken."""
+their root, logarithm or exponent is taken."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Floor:
 
 def floors(facts: Facts, kind: str = OpKind.MAXIMUM) -> list[Floor]:
     """Operations of a kind between a computed or loaded value and a number that no memory holds,
-    whose result is taken as a divisor or by a root or logarithm; a clamp from below is a
-    maximum."""
+    whose result is taken as a divisor, for its exponent, or by a root or logarithm; a clamp from
+    below is a maximum."""
     found = []
     clamps = facts.graph.of(OpKind.CLAMP) if kind == OpKind.MAXIMUM else []
     for node in (*facts.graph.of(kind), *clamps):
@@ -85,6 +85,11 @@ def _filling(facts: Facts, value: str) -> str | None:
     return core
 
 
+def _shifted(facts: Facts, bits: Node) -> bool:
+    """Whether the exponent is taken out of a number's bits."""
+    return any(n.op.kind == OpKind.SHIFT_RIGHT for n in facts.graph.users(bits.result))
+
+
 def _taken(facts: Facts, value: str) -> Node | None:
     pending = [value]
     for current in pending:
@@ -95,6 +100,8 @@ def _taken(facts: Facts, value: str) -> Node | None:
                     pending += facts.graph.onward(user, current)
                 continue
             if kind in _ROOTS or (kind == OpKind.DIV and user.op.inputs[1] == current):
+                return user
+            if kind == OpKind.BITCAST and _shifted(facts, user):
                 return user
             others = [v for v in user.op.inputs[:2] if v != current]
             scaled = kind in _SCALED and not any(
