@@ -185,6 +185,7 @@ def launch_of(found: LaunchSite, definition: n.Definition, parameters: Sequence[
     bindings += [
         Binding(parameter=name, expression=shown(given))
         for name, given in zip(runtime, found.arguments, strict=False)
+        if name.isidentifier()  # a pack is no parameter of one name
     ]
     return Launch(
         grid=tuple(_extents(grid, found.names)),

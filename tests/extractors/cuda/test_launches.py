@@ -221,3 +221,12 @@ def test_an_argument_without_text_is_unknown(argument: str) -> None:
     host = f"void run(float* x, int n) {{ k<4, true><<<n, 64>>>(x, {argument}); }}\n"
     (launch,) = facts(KERNEL + host).launches
     assert {b.parameter: b.expression for b in launch.bindings}["n"] == "?"
+
+
+def test_what_a_pack_takes_has_no_name() -> None:
+    (launch,) = facts(
+        "template <typename T, typename... Rest>\n"
+        "__global__ void k(T* x, int n, Rest... rest) { x[0] = n; }\n"
+        "void go(float* x, int n, int more) { k<float, int><<<1, 32>>>(x, n, more); }\n"
+    ).launches
+    assert [b.parameter for b in launch.bindings if b.parameter not in ("T", "Rest")] == ["x", "n"]
