@@ -10,7 +10,7 @@ from extractors.host.file_facts import Hollow
 from kb.space import Constraint, implied
 
 _CONDITION = re.compile(r"\s*#\s*if\b(?P<rest>.*)")
-_LEAST = re.compile(r"__CUDA_ARCH__\s*>=\s*(\d{3,4})\b")
+_LEAST = re.compile(r"__CUDA_ARCH__\s*>=\s*(\d{3,4})\b|\b(\d{3,4})\s*<=\s*__CUDA_ARCH__")
 _DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
 
 
@@ -33,7 +33,8 @@ def hollow(kernel: n.Definition, rows: list[str]) -> Hollow | None:
             return None  # there is something for other targets
         if depth == 0 and at != inside[-1]:
             return None
-    return Hollow(int(least[1]) // 10, ((inside[0], inside[0]), (inside[-1], inside[-1])))
+    ends = ((inside[0], inside[0]), (inside[-1], inside[-1]))
+    return Hollow(int(least[1] or least[2]) // 10, ends)
 
 
 def newer(found: Hollow | None) -> Iterator[Constraint]:

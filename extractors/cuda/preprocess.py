@@ -52,7 +52,9 @@ _LITERAL = re.compile(r"\bU?INT(?:8|16|32|64)_C(?=\s*\()")
 _LONE = re.compile(r"^[ \t]*[A-Z_][A-Z0-9_]{3,}[ \t]*$", re.MULTILINE)
 """A word alone on its line between statements: a macro of a header that is not there."""
 
-_TARGET = re.compile(r"__CUDA_ARCH__\s*\)?\s*[<>=!]|__CUDA_ARCH_(?:FEAT|SPECIFIC|FAMILY)")
+_TARGET = re.compile(
+    r"__CUDA_ARCH__\s*\)?\s*[<>=!]|[<>=]\s*\(?\s*__CUDA_ARCH__|__CUDA_ARCH_(?:FEAT|SPECIFIC|FAMILY)"
+)
 """A condition on which device the code is compiled for; not on whether it is for one at all."""
 
 _PLATFORM = re.compile(

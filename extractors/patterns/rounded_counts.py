@@ -96,7 +96,8 @@ class RoundedCounts(Pattern):
             return
         kept = [n.op.operand("value") for n in graph.of(OpKind.STORE)]
         kept += [s.value for s in facts.stores if not facts.of_threads]
-        kept += [n.op.inputs[0] for n in graph.of(OpKind.CUMSUM, OpKind.SCAN, *REDUCTIONS)]
+        summed = graph.of(OpKind.CUMSUM, OpKind.SCAN, *REDUCTIONS)
+        kept += [value for n in summed for value in n.op.inputs[:1]]
         values = [v for v in kept if v is not None]
         made = graph.made_from(values, rounded, lambda n: n.op.kind in _ENDS)
         if used := [n for n in rounded if n in made]:

@@ -12,6 +12,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
+from kb.analysis.pairs import between
 from kb.analysis.strides import moves
 from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, sub
 from kb.evidence import Decision
@@ -88,7 +89,11 @@ class SharedAxis(Pattern):
             tests = comparisons(facts, node.op.inputs[0])
             asked = {one for t in tests for one in _single(facts, t)}
             if asked:
-                ends = [pair for pair in _ends(facts, node) if _leaves_out(*pair)]
+                pairs = between(facts.graph, node)
+                numbers = [
+                    (facts.values.expr(one), facts.values.expr(other)) for one, other in pairs
+                ]
+                ends = [pair for pair in numbers if _leaves_out(*pair)]
                 apart = [sub(*pair) for pair in ends if not any(_below(e, asked) for e in pair)]
                 reads = [a.node for a in facts.loads if apart and _placed(a, apart)]
                 found += [node, *reads] if reads else []
@@ -108,17 +113,6 @@ def _single(facts: Facts, test: Node) -> Iterator[Atom]:
 def _below(place: Expr, asked: set[Atom]) -> bool:
     """Whether a place counts the parts that the number asked for says there are."""
     return any(a.kind is AtomKind.MOD and a.args[1].atom in asked for a in place.atoms())
-
-
-def _ends(facts: Facts, node: Node) -> Iterator[tuple[Expr, Expr]]:
-    """The pairs of numbers that a choice is between."""
-    if not node.op.regions:
-        one, other = (facts.values.expr(v) for v in node.op.inputs[1:3])
-        yield one, other
-    for at, _ in enumerate(node.op.results if len(node.op.regions) == 2 else ()):
-        handed = [facts.graph.handed(node, region)[at : at + 1] for region in (0, 1)]
-        if all(handed):
-            yield facts.values.expr(handed[0][0]), facts.values.expr(handed[1][0])
 
 
 def _leaves_out(one: Expr, other: Expr) -> bool:

@@ -10,7 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.pairs import between
 from kb.analysis.specialise import branches
 from kb.analysis.strides import moves
 from kb.analysis.symbolic import Atom, AtomKind, Expr, sub
@@ -150,16 +150,6 @@ def _chosen(facts: Facts, apart: set[Expr]) -> Iterator[Where]:
     """The branches on compile-time parameters whose sides lie as far apart, with what makes the
     places."""
     for branch in branches(facts, OpKind.SELECT, OpKind.IF_EXPRESSION):
-        for one, other in _ends(facts, branch.node):
+        for one, other in between(facts.graph, branch.node):
             if sub(facts.values.expr(one), facts.values.expr(other)) in apart:
                 yield from (branch.node, facts.graph.producer(one), facts.graph.producer(other))
-
-
-def _ends(facts: Facts, node: Node) -> Iterator[tuple[str, str]]:
-    """The pairs of values that a choice is between."""
-    if not node.op.regions:
-        yield node.op.inputs[1], node.op.inputs[2]
-    for at, _ in enumerate(node.op.results if len(node.op.regions) == 2 else ()):
-        handed = [facts.graph.handed(node, region)[at : at + 1] for region in (0, 1)]
-        if all(handed):
-            yield handed[0][0], handed[1][0]

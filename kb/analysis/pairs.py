@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kb.analysis.graph import Graph
+from kb.analysis.graph import Graph, Node
 from kb.ir import Function, Op, Region, Value, walk
 from kb.ops import OpKind
 
@@ -22,6 +23,16 @@ class Merge:
     tops: tuple[str, str]
     top: str
     sums: tuple[str, str]
+
+
+def between(graph: Graph, node: Node) -> Iterator[tuple[str, str]]:
+    """The pairs of values that a choice, or a branch with two sides, is between."""
+    if not node.op.regions and len(node.op.inputs) == 3:
+        yield node.op.inputs[1], node.op.inputs[2]
+    for at, _ in enumerate(node.op.results if len(node.op.regions) == 2 else ()):
+        handed = [graph.handed(node, region)[at : at + 1] for region in (0, 1)]
+        if all(handed):
+            yield handed[0][0], handed[1][0]
 
 
 def plainly(function: Function) -> Function:

@@ -189,7 +189,7 @@ def _asked(values: Values, node: Node) -> set[tuple[object, ...]]:
     found: set[tuple[object, ...]] = set()
     below = node
     for around in node.around():
-        made = values.graph.producer(around.op.inputs[0])
+        made = values.graph.producer(next(iter(around.op.inputs), None))
         sides = made.op.inputs if made is not None and made.op.kind in COMPARISONS else ()
         asked = (made.op.kind, *map(values.expr, sides)) if made and sides else around.op.inputs[:1]
         found.add((below.branch, *asked))
