@@ -41,18 +41,28 @@ void run(const float* x, float4* out, int m, int n) {
   rows<<<m, 32>>>(x, out, n);
 }
 """
+_FIELD = vary(
+    _ROWS,
+    ("\n__global__", "\nstruct Layout { int n; };\n__global__"),
+    ("float4* out, int n)", "float4* out, const Layout l)"),
+    ("blockIdx.x * n)", "blockIdx.x * l.n)"),
+    ("int m, int n)", "int m, Layout l)"),
+    ("(x, out, n);", "(x, out, l);"),
+)
 
 
 class VectorPastEnd(Rule):
     """Elements are read or written several at once, only the place of the first is compared with
     the size, or rows of that size begin anywhere, and neither the kernel nor its host asks for the
-    remainder of the size. Nothing is said of a kernel whose launch was not read."""
+    remainder of the size. Nothing is said of a kernel whose launch was not read, nor of fields of a
+    struct, which are checked where it is made."""
 
     name = "vector-past-end"
     dialects = ("cuda",)
     matches = (Case(_ENDS, "`n`"), Case(_ROWS, "`n`"), Case(_COMPILED, "`N`"))
     near_misses = (
         NearMiss(_ROWS.partition("void run")[0], why="its launch was not read"),
+        NearMiss(_FIELD, why="a field: what makes the struct may check it"),
         NearMiss(
             vary(
                 _ROWS,
@@ -97,7 +107,9 @@ class VectorPastEnd(Rule):
         told: set[str] = set()
         for found, what in _relied_on(subject):
             name = re.compile(rf"\b{re.escape(found.size)}\b[^=<>]*%")
-            if found.size in told or any(map(name.search, asked)) or _known(subject, found.size):
+            if "." in found.size or found.size in told or any(map(name.search, asked)):
+                continue
+            if _known(subject, found.size):
                 continue
             if found.size in subject.facts.constexprs and not _compiled(subject, found):
                 continue
