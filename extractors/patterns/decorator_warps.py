@@ -11,7 +11,7 @@ from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
-from kb.analysis.threads import WARP
+from kb.analysis.shared import WARP
 from kb.evidence import Decision
 
 _BY_TEMPLATE = """template <int THREADS>

@@ -5,27 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases import TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER
+from extractors.patterns.scale_of_maxima import LOOPED
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_POINTERS = (
-    POINTER
-    + """
-@triton.jit
-def scale(tops, out, back, count):
-    row = tl.program_id(0)
-    top = 0.0
-    for i in range(count):
-        top = tl.maximum(top, tl.load(tops + row * count + i))
-    tl.store(out + row, tl.where(top > 1e-12, 448.0 / top, 1.0))
-    tl.store(back + row, tl.where(top > 1e-12, top / 448.0, 1.0))
-"""
-)
+_POINTERS = vary(LOOPED, ("row, top / 448.0)", "row, tl.where(top > 1e-12, top / 448.0, 1.0))"))
 _TILES = (
     TILE
     + """

@@ -14,7 +14,7 @@ from kb.analysis.loops import Role
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_LOOPED = (
+LOOPED = (
     POINTER
     + """
 @triton.jit
@@ -54,13 +54,13 @@ class ScaleOfMaxima(Pattern):
     axis = "quant_scaling"
     source = "Micikevicius et al., FP8 Formats for Deep Learning (2022), section 3: scales"
     matches = (
-        Case(_LOOPED, "scale from the largest of given maxima"),
+        Case(LOOPED, "scale from the largest of given maxima"),
         Case(_TILE, "scale from the largest of given maxima"),
         Case(_THREADS, "scale from the largest of given maxima"),
     )
     near_misses = (
         NearMiss(
-            vary(_LOOPED, ("448.0 / top", "top"), ("top / 448.0", "top")), why="the maximum is kept"
+            vary(LOOPED, ("448.0 / top", "top"), ("top / 448.0", "top")), why="the maximum is kept"
         ),
         NearMiss(vary(_TILE, ("ct.max(", "ct.sum(")), why="a mean, no maximum"),
         NearMiss(vary(_THREADS, ("448.f / top", "top")), why="the maximum is kept"),

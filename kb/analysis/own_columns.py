@@ -6,8 +6,8 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
+from kb.analysis.shared import WARP
 from kb.analysis.symbolic import AtomKind, Expr, floor_div, mul, number
-from kb.analysis.threads import WARP
 from kb.ops import READS
 
 

@@ -23,6 +23,10 @@ _OF_ACCESSES = frozenset(
 _ACCESSES = frozenset({OpKind.LOAD, OpKind.STORE}) | ATOMICS
 _SPACES = ("shared", "tensor")
 
+WARP = 32
+"""Threads of a warp: neighbours within it may read what one of them stored beside them. Source:
+CUDA C++ Programming Guide, SIMT architecture."""
+
 
 @dataclass(eq=False, slots=True)
 class SharedMemory:
@@ -68,8 +72,8 @@ class SharedMemory:
 
     def reaching(self, op: Op, values: Values) -> list[str]:
         """Of the values that may lie where an access reads, those that no later one replaced before
-        and that do not lie a number of elements elsewhere; all of them where a loop around the
-        access puts values there."""
+        and that do not lie further away than the threads of a warp; all of them where a loop around
+        the access puts values there."""
         place, node = self.place(op), self.graph.producer(op.results[0].name if op.results else "")
         made = self._values.get(place, []) if place is not None else []
         if node is None:
@@ -78,9 +82,8 @@ class SharedMemory:
         if any(loop in node.loops for _, one in made for loop in one.loops):
             return list(dict.fromkeys(value for value, _ in made))
         before = [(value, one) for value, one in made if one.index < node.index]
-        own = _elements(values, node)
-        alike = [pair for pair in before if _elements(values, pair[1]) == own]
-        kept = alike or before or made
+        near = [pair for pair in before if not _apart(values, pair[1], node)]
+        kept = near or before or made
         return list(dict.fromkeys(
             value for at, (value, one) in enumerate(kept)
             if not any(_replaces(values, later, one) for _, later in kept[at + 1 :])
@@ -158,10 +161,13 @@ def _address(node: Node) -> str | None:
     return node.op.operand("pointer") if node.kind in _ACCESSES else None
 
 
-def _elements(values: Values, node: Node) -> int | None:
-    """How many elements behind the start an access lies, apart from what its thread adds."""
-    pointer = _address(node)
-    return dict(values.expr(pointer).terms).get((), 0) if pointer is not None else None
+def _apart(values: Values, store: Node, load: Node) -> bool:
+    """Whether a store begins a warp or more from where a load does, which no loop moves on."""
+    ends = [values.expr(_address(one)) for one in (store, load) if _address(one) is not None]
+    if len(ends) < 2 or ends[1].has(AtomKind.INDUCTION):
+        return False
+    begins = [dict(one.terms).get((), 0) for one in ends]
+    return abs(begins[0] - begins[1]) >= WARP
 
 
 def _behind(values: Values, store: Node, load: Node) -> bool:

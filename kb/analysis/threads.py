@@ -23,16 +23,13 @@ from kb.analysis.graph import CASTS, COPIES, LOOPS, Graph
 from kb.analysis.guarded import masked_load
 from kb.analysis.pairs import plainly
 from kb.analysis.registers import looks_only
-from kb.analysis.shared import SharedMemory
+from kb.analysis.shared import WARP, SharedMemory
 from kb.analysis.values import Values
 from kb.ir import Function, Kernel, Literal, Op, Region, Span, Value, walk
 from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, READS, REDUCTIONS, WRITES, OpKind
 
 MAX_OPS = 20_000
 """Operations of a program; one that has more is left as it is."""
-
-WARP = 32
-"""Threads of a warp. Source: CUDA C++ Programming Guide, SIMT architecture."""
 
 _DROPPED = frozenset({OpKind.BARRIER, OpKind.FENCE, OpKind.ASYNC_COMMIT, OpKind.ASYNC_WAIT,
                       OpKind.PREFETCH, OpKind.ALLOCATE})  # fmt: skip
