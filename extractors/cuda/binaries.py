@@ -1,6 +1,6 @@
 """Operators between two operands, also where the grammar takes what stands before one for a type:
 `(a * (b * c)) + d` is no cast of `+d`, for nothing is cast to the type of a function, and
-`(a[b]) && c` none of an address."""
+`(a[b]) && c` none of an address; or for a template: `a < b<1>(c)` is no call of `a<b < 1>`."""
 
 from __future__ import annotations
 
@@ -53,6 +53,41 @@ def cast(builder: ExpressionBuilder, node: Syntax) -> n.Expr:
     return n.Cast(
         builder.at(node), kind, builder.expression(node.child_by_field_name("value")), "c"
     )
+
+
+def compared(
+    builder: ExpressionBuilder, node: Syntax
+) -> tuple[Syntax, Syntax, tuple[Syntax, ...]] | None:
+    """What a call of `a<b < 1, 2>` compares: the variable `a`, the name `b` and the arguments of
+    that template; None for a call, or where the file declares no variable `a`."""
+    function = node.child_by_field_name("function") if node.type == "call_expression" else None
+    if function is None or function.type != "template_function":
+        return None
+    name, given = function.child_by_field_name("name"), function.child_by_field_name("arguments")
+    first, *rest = given.named_children if given is not None else [None]
+    if name is None or first is None or first.type != "binary_expression":
+        return None
+    sign = first.child_by_field_name("operator")
+    called, argument = first.child_by_field_name("left"), first.child_by_field_name("right")
+    if sign is None or sign.text != b"<" or called is None or argument is None:
+        return None
+    if called.type not in ("identifier", "qualified_identifier"):
+        return None
+    declared = rf"(?<!\breturn)[\w>&*]\s+{re.escape(builder.text(name))}\s*[=;,){{:]"
+    if re.search(declared, builder.prepared.text) is None:
+        return None
+    return name, called, (argument, *rest)
+
+
+def called_behind(
+    builder: ExpressionBuilder, node: Syntax, parts: tuple[Syntax, Syntax, tuple[Syntax, ...]]
+) -> n.Call:
+    """The call on the right side of such a comparison."""
+    _, called, given = parts
+    name = builder.text(called)
+    function = n.Name(builder.at(called), name, tuple(builder.argument(one) for one in given))
+    arguments = builder.arguments(node.child_by_field_name("arguments"))
+    return n.Call(builder.at(node), function, arguments)
 
 
 def _mistaken(builder: ExpressionBuilder, node: Syntax | None) -> bool:
@@ -110,7 +145,7 @@ def _mistaken_below(builder: ExpressionBuilder, parts: list[Syntax | None]) -> b
     for part in parts:
         while part is not None and part.type == "binary_expression":
             part = part.child_by_field_name("left")
-        if _mistaken(builder, part):
+        if _mistaken(builder, part) or (part is not None and compared(builder, part) is not None):
             return True
     return False
 
@@ -133,6 +168,9 @@ def _in_a_row(builder: ExpressionBuilder, node: Syntax | None) -> tuple[list[n.E
             operands += right
             operators += [_operator(builder, one), *behind]
         return operands, operators
+    parts = compared(builder, node) if node is not None else None
+    if node is not None and parts is not None:
+        return [builder.expression(parts[0]), called_behind(builder, node, parts)], ["<"]
     if node is None or not _mistaken(builder, node):
         return [builder.expression(node)], []
     value = node.child_by_field_name("value")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
-from extractors.cuda.binaries import binary, cast
+from extractors.cuda.binaries import binary, called_behind, cast, compared
 from extractors.cuda.compound import assign
 from extractors.cuda.macros import MARK
 from extractors.cuda.misread import comparison
@@ -196,6 +196,10 @@ class ExpressionBuilder:
         return n.Choice(self.at(node), condition, then, other)
 
     def _call(self, node: Syntax) -> n.Expr:
+        parts = compared(self, node)
+        if parts is not None:
+            left = self.expression(parts[0])
+            return n.Binary(self.at(node), "<", left, called_behind(self, node, parts))
         function = node.child_by_field_name("function")
         arguments = node.child_by_field_name("arguments")
         launch: tuple[n.Expr, ...] = ()
@@ -336,6 +340,9 @@ class ExpressionBuilder:
             return n.CType(name, arguments, const=const, volatile=volatile)
         if node.type == "qualified_identifier":
             return self._member_type(node, words)
+        if node.type == "decltype" and node.named_children:
+            asked = self.expression(node.named_children[0])
+            return n.CType(self.text(node), (asked,), const=const, volatile=volatile)
         return n.CType(self.text(node), const=const, volatile=volatile)
 
     def _member_type(self, node: Syntax, words: frozenset[str]) -> n.CType:

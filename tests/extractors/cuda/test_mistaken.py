@@ -43,3 +43,26 @@ def test_a_cast_of_what_begins_with_an_operator(kind: str, value: str) -> None:
     )
     assert plain == bracketed
     assert OpKind.CAST in plain
+
+
+_COMPARED = """template <int N> __device__ int count(const float* x) { return N; }
+__global__ void k(const float* x, float* y, int n) {
+    for (int i = 0; TOLD; ++i) y[i] = x[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "plain"),
+    [
+        ("i < count<4>(x)", "(i) < (count<4>(x))"),
+        ("i < count<4>(x) - 1", "(i) < ((count<4>(x)) - 1)"),
+        ("n + i < count<4>(x) * 2 && n", "((n + i) < ((count<4>(x)) * 2)) && n"),
+    ],
+)
+def test_a_variable_before_a_call_with_template_arguments(told: str, plain: str) -> None:
+    """The grammar takes the variable for a template whose argument is a comparison."""
+    kernels = [understood(_COMPARED.replace("TOLD", one)) for one in (told, plain)]
+    read, meant = ([op.kind for op in kernel_ops(kernel)] for kernel in kernels)
+    assert read == meant
+    assert {OpKind.LT, OpKind.RANGE} & set(read)
