@@ -219,6 +219,7 @@ class OpKind(StrEnum):
     LANE_ID = "lane_id"
     WARP_ID = "warp_id"
     THREAD_GROUP = "thread_group"
+    PARTITION = "partition"
     CLUSTER_RANK = "cluster_rank"
     CLUSTER_BLOCKS = "cluster_blocks"
     ALLOCATE = "allocate"

@@ -54,6 +54,9 @@ class CallReader(BindingReader):
             node = replace(node, arguments=expanded(node.arguments, self.frame))
         if node.launch:
             return self.opaque("kernel launch", node.arguments, node.at, hint)
+        tensor = self.tensor_call(node, hint)
+        if tensor is not None:
+            return tensor
         if isinstance(function, n.Field):
             return self._method(node, function, hint)
         if isinstance(function, n.Name):

@@ -37,10 +37,17 @@ class ConversionReader(AggregateReader):
             return self.opaque(f"cast to {node.type.name}", (node.operand,), node.at, hint)
         return self.cast(value, kind, node.at, hint)
 
+    def static_number(self, written: n.CType) -> Val | None:
+        """The number that a type stands for; None for any other type."""
+        raise NotImplementedError
+
     def braced(self, node: n.Braces, hint: str) -> Val:
         """A value in braces; one number of a written type is a cast, whatever it was before."""
         if node.type is None:
             return self.braces(node, UNKNOWN, node.at, hint)
+        number = self.static_number(node.type) if not node.items else None
+        if number is not None:
+            return number
         kind = self.kind(node.type, self.frame)
         cast = kind.scalar and kind.to is None and not kind.record and kind != UNKNOWN
         if cast and len(node.items) == 1 and not isinstance(node.items[0], n.Braces):

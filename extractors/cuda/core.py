@@ -19,6 +19,7 @@ from extractors.cuda.values import (
     Frame,
     Kind,
     Memory,
+    Mode,
     Pointing,
     Slot,
     Val,
@@ -57,6 +58,8 @@ class Core(Typing):
         self.divided: dict[str, tuple[Kind, tuple[str, ...]]] = {}
         self.parts: dict[tuple[str, str], dict[str, Val]] = {}
         self.lanes: dict[str, tuple[Val, ...]] = {}
+        self.layouts: dict[str, tuple[Mode, ...]] = {}
+        self.tuples: dict[str, tuple[Val, ...]] = {}
         self._moves: dict[tuple[str, str], str | None] = {}
         self.ends = False
         self.leaves = False

@@ -51,7 +51,7 @@ class DeclarationReader(StructReader):
             return
         if written.reference and node.value is not None and self._reference(node, node.value):
             return
-        if value is not None and self._points(node, value):
+        if value is not None and (self._points(node, value) or self._named_anew(node, value)):
             return
         self._register(node, value)
 
@@ -79,6 +79,15 @@ class DeclarationReader(StructReader):
             return False
         kind = self.kind(node.type, self.frame).to if node.type.name != "auto" else None
         self.bind(node.name, replace(found, kind=kind or found.kind))
+        return True
+
+    def _named_anew(self, node: n.Variable, value: n.Expr) -> bool:
+        """A tensor made of the registers of another one is another name for it."""
+        plain = not node.type.pointers and not node.type.reference and isinstance(value, n.Call)
+        where = self.tensor_place(value) if plain and isinstance(value, n.Call) else None
+        if not isinstance(where, Slot) or not where.kind.shape or where.kind.to is not None:
+            return False
+        self.bind(node.name, where)
         return True
 
     def _register(self, node: n.Variable, value: n.Expr | None) -> None:

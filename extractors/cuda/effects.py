@@ -7,6 +7,7 @@ from extractors.cuda.block_moves import is_move
 from extractors.cuda.operators import OperatorReader
 from extractors.cuda.values import UNKNOWN, Closure, Frame, Kind, Named, Pointing, Slot, Val
 from kb.dialects.cuda import BY_VALUE, CUDA
+from kb.dialects.cute import READ_ONLY, RETILED, SEEN_ANEW, SPACES
 
 MAX_VISITS = 60_000
 
@@ -100,9 +101,12 @@ class EffectReader(OperatorReader):
         self._walk(node.arguments, hidden, found, visits, frame)
         named = function
         if isinstance(function, n.Field):
-            if not self._asks(function, frame):
+            asks = function.name in READ_ONLY and not self.library.methods(function.name)
+            if not asks and not self._asks(function, frame):
                 self._root(function.operand, hidden, found, frame)
             self._walk(function.operand, hidden, found, visits, frame)
+            if function.name in READ_ONLY and not self.library.methods(function.name):
+                return
             named = function.operand if function.name == "operator()" else function
         if isinstance(named, n.Name):
             bound = None if named.text in hidden else frame.find(named.text)
@@ -132,6 +136,8 @@ class EffectReader(OperatorReader):
             return (function.name, index) == ("Load", 1)
         if isinstance(argument, n.Unary) and argument.operator == "&":
             return True
+        if isinstance(argument, n.Call):
+            return isinstance(argument.function, n.Name | n.Field)
         if not isinstance(argument, n.Name | n.Field | n.Index | n.Cast | n.Binary):
             return False
         field = isinstance(argument, n.Field) and self._in_given(argument, frame)
@@ -170,6 +176,9 @@ class EffectReader(OperatorReader):
         """True for a function, of the language or known, that writes none of its arguments."""
         if "mma_sync" in name:
             return False
+        head, _, last = name.rpartition("::")
+        if head in SPACES and last in READ_ONLY and not self.library.functions(last):
+            return True
         return name in CUDA.by_path or name in CUDA.dtypes or name in BY_VALUE
 
     def _casts(self, bound: object) -> bool:
@@ -198,6 +207,14 @@ class EffectReader(OperatorReader):
                     node = right if moved or (behind and _is_number(left, frame)) else left
                 case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(one,)):
                     node = one
+                case n.Call(function=n.Name(text=text) as called) if self._of_registers(
+                    called, frame
+                ):
+                    node = called
+                case n.Call(function=n.Field(operand=operand, name="data"), arguments=()):
+                    node = operand
+                case n.Call(arguments=(first, *_)) if self._seen_anew(node):
+                    node = first
                 case n.Name(text=text):
                     if text in hidden:
                         found.update(self._pointed.get(text, ()))
@@ -216,6 +233,14 @@ class EffectReader(OperatorReader):
         self, node: n.Variable, hidden: frozenset[str], frame: Frame
     ) -> frozenset[str]:
         """The array in registers that a pointer declared in the code leads to, if it may write."""
+        if (
+            isinstance(node.value, n.Call)
+            and not node.type.pointers
+            and self._seen_anew(node.value)
+        ):
+            found: set[str] = set()
+            self._root(node.value, hidden, found, frame)
+            return frozenset(found)
         value = node.value if node.type.pointers and not node.type.const else None
         return self._array(value, hidden, frame)
 
@@ -233,6 +258,23 @@ class EffectReader(OperatorReader):
         bound = bound.where if isinstance(bound, Pointing) else bound
         array = isinstance(bound, Slot) and bound.kind.shape and bound.kind.to is None
         return frozenset({bound.key}) if isinstance(bound, Slot) and array else frozenset()
+
+    def _of_registers(self, called: n.Name, frame: Frame) -> bool:
+        """Whether what is called is a tensor in registers: its elements are asked for."""
+        bound = frame.find(called.text)
+        return called.text in self._pointed or (
+            isinstance(bound, Slot) and bool(bound.kind.shape) and bound.kind.to is None
+        )
+
+    def _seen_anew(self, node: n.Expr) -> bool:
+        """Whether a call shows a tensor under another layout."""
+        function = node.function if isinstance(node, n.Call) else None
+        if isinstance(function, n.Field):
+            return function.name in RETILED
+        return isinstance(function, n.Name) and (
+            function.text.rpartition("::")[2] in SEEN_ANEW
+            and not self.library.functions(function.text)
+        )
 
     def _is_pointer(self, node: n.Expr, hidden: frozenset[str], frame: Frame) -> bool:
         """Whether a field of a variable is a pointer: what it leads to is no part of the

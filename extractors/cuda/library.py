@@ -170,6 +170,15 @@ class Library:
             self._aliases[last] = next((found for found in several if found), None)
         return self._aliases[last]
 
+    def aliases(self, name: str) -> list[n.Alias]:
+        """Type aliases by that name, at the level of a file or of any struct."""
+        units = [*self.units(name)]
+        found = [unit.aliases[name] for unit in units if name in unit.aliases]
+        several = (r for unit in units for many in unit.records.values() for r in many)
+        return found + [
+            alias for record in several for alias in record.aliases if alias.name == name
+        ]
+
     def constant(self, name: str) -> n.Variable | None:
         """A constant at the level of a file."""
         last = name.rpartition("::")[2]

@@ -17,6 +17,10 @@ class LocalPointerReader(FieldReader):
         """Where an expression lies, None when it is a computed value."""
         raise NotImplementedError
 
+    def tensor_pointing(self, node: n.Call) -> Pointing | None:
+        """The registers that a call of a tensor's methods leads to."""
+        raise NotImplementedError
+
     def reached(self, local: Pointing, index: n.Expr | None, at: n.Place) -> Where | None:
         """Part of a variable that a pointer to it reaches; seen as the pointer's type."""
         where = local.where
@@ -95,6 +99,8 @@ class LocalPointerReader(FieldReader):
                 where = self.place(operand) if own else self.held_constant(operand)
                 if isinstance(where, Slot):
                     return Pointing(where, where.kind)
+            case n.Call():
+                return self.tensor_pointing(node)
             case n.Cast(type=written, operand=operand):
                 inner = self.pointing(operand)
                 kind = self.kind(written, self.frame)

@@ -43,8 +43,12 @@ class MemoryReader(LocalPointerReader):
             case n.Call(function=n.Name(text="std::move" | "std::forward"), arguments=(inner,)):
                 return self.place(inner)
             case n.Call():
-                return self.returned_place(node)
+                return self.tensor_place(node) or self.returned_place(node)
         return None
+
+    def tensor_place(self, node: n.Call) -> Where | None:
+        """Where an element or a part of a tensor in registers lies."""
+        raise NotImplementedError
 
     def returned_place(self, node: n.Call) -> Where | None:
         """The place that a function returns a reference to; None when it returns a value."""

@@ -196,10 +196,10 @@ class ExpressionBuilder:
         return n.Choice(self.at(node), condition, then, other)
 
     def _call(self, node: Syntax) -> n.Expr:
-        parts = compared(self, node)
-        if parts is not None:
-            left = self.expression(parts[0])
-            return n.Binary(self.at(node), "<", left, called_behind(self, node, parts))
+        sides = compared(self, node)
+        if sides is not None:
+            left = self.expression(sides[0])
+            return n.Binary(self.at(node), "<", left, called_behind(self, node, sides))
         function = node.child_by_field_name("function")
         arguments = node.child_by_field_name("arguments")
         launch: tuple[n.Expr, ...] = ()

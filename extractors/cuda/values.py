@@ -81,6 +81,14 @@ class Val:
 
 
 @dataclass(frozen=True, slots=True)
+class Mode:
+    """One axis of a layout; None where its extent or its stride is not known."""
+
+    extent: Val | None = None
+    stride: Val | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Slot:
     """A variable in registers, or a part of one: `path` holds indices and names of fields."""
 

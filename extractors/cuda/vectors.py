@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from extractors.cuda import nodes as n
-from extractors.cuda.engine import EngineReader
+from extractors.cuda.tiled_moves import TensorMover
 from extractors.cuda.values import UNKNOWN, Kind, Memory, Pointing, Slot, Val
 from kb.dialects.cuda import HALVES
 from kb.ops import OpKind
@@ -23,7 +23,7 @@ class Move(StrEnum):
     COPY = "copy"
 
 
-class VectorReader(EngineReader):
+class VectorReader(TensorMover):
     """Methods of short vectors."""
 
     def vector_of(self, kind: Kind) -> Kind | None:

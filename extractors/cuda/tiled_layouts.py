@@ -1,0 +1,175 @@
+"""Layouts of CuTe as they are written: shapes, strides and coordinates, and the names behind the
+type of a tiled copy or product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
+
+from extractors.cuda import nodes as n
+from extractors.cuda.engine import EngineReader
+from extractors.cuda.values import Kind, Mode, Val
+from kb.dialects import cute
+from kb.ir import Literal
+from kb.ops import OpKind
+
+_MAX_WORDS = 400
+_MAX_ALIASES = 96
+
+
+class LayoutReader(EngineReader):
+    """Reads shapes, strides and coordinates."""
+
+    def of_cute(self, function: n.Name) -> str:
+        """The name of a function of CuTe; empty for one of the file, or of another library."""
+        head, _, last = function.text.rpartition("::")
+        if head not in cute.SPACES or self.frame.find(function.text) is not None:
+            return ""
+        return last if head or not self.library.functions(last) else ""
+
+    def coordinates(self, given: Sequence[n.Expr]) -> Iterator[n.Expr | None]:
+        """The coordinates of a tuple and those inside, None for a whole axis."""
+        for one in given:
+            if isinstance(one, n.Call) and self._is_tuple(one):
+                yield from self.coordinates(one.arguments)
+            elif _spelled(one) in cute.WHOLE:
+                yield None
+            else:
+                yield one
+
+    def _is_tuple(self, node: n.Call) -> bool:
+        return isinstance(node.function, n.Name) and self.of_cute(node.function) in cute.TUPLES
+
+    # -- layouts
+
+    def _modes(self, given: Sequence[n.Expr], at: n.Place) -> Iterator[Mode]:
+        """The axes of a layout: a shape and its strides, those of a shape alone one behind the
+        other; none where the layout is not written out."""
+        if len(given) == 1 and isinstance(given[0], n.Call):
+            called = given[0].function
+            if isinstance(called, n.Name) and self.of_cute(called) == "make_layout":
+                given = given[0].arguments
+        extents = [*self._values(given[0])] if given else []
+        if len(given) == 2:
+            strides = [*self._values(given[1])]
+            if len(strides) == len(extents):
+                yield from (Mode(e, s) for e, s in zip(extents, strides, strict=True))
+            return
+        stride: Val | None = self.constant(1, at) if extents else None
+        for extent in extents:
+            yield Mode(extent, stride)
+            known = stride is not None and extent is not None
+            stride = self._times(stride, extent, at) if known else None  # type: ignore[arg-type]
+
+    def _values(self, node: n.Expr) -> Iterator[Val | None]:
+        """The numbers of a shape or of strides; None for one with an inner structure."""
+        for one in self._extents(node):
+            if isinstance(one, n.CType):
+                inner = one.name.rpartition("::")[2] in cute.TUPLE_TYPES
+            else:
+                inner = isinstance(one, n.Call) and self._is_tuple(one)
+            yield None if inner else self._extent_number(one)
+
+    def _extents(self, node: n.Expr) -> Iterator[n.Expr | n.CType]:
+        """What stands in a shape, as it is written."""
+        if isinstance(node, n.Call) and self._is_tuple(node):
+            yield from node.arguments
+        elif isinstance(node, n.Braces) and node.type is not None:
+            if node.type.name.rpartition("::")[2] in cute.TUPLE_TYPES:
+                yield from node.type.arguments
+
+    def _extent_number(self, one: n.Expr | n.CType) -> Val:
+        """A number of a shape: an expression, or a type that stands for one."""
+        if isinstance(one, n.CType):
+            return self.static_number(one) or self.argument(n.Name(_NOWHERE, one.name), self.frame)
+        return self.read(one)
+
+    def static_number(self, written: n.CType) -> Val | None:
+        """`Int<4>` and `_4`; None for any other type."""
+        last = written.name.rpartition("::")[2]
+        if last[:1] == "_" and last[1:].isdigit():
+            return self.constant(int(last[1:]), _NOWHERE)
+        if last not in cute.STATIC or not written.arguments:
+            return None
+        inner = written.arguments[-1]
+        if isinstance(inner, n.CType):
+            return self.argument(n.Name(_NOWHERE, inner.name, inner.arguments), self.frame)
+        return self.read(inner)
+
+    def _times(self, left: Val, right: Val, at: n.Place) -> Val:
+        if 1 in (left.const, right.const):
+            return left if right.const == 1 else right
+        operands = [("lhs", left.name), ("rhs", right.name)]
+        return self.one(OpKind.MUL, operands, at, left.kind)
+
+    def _plus(self, left: Val | None, right: Val, at: n.Place) -> Val:
+        if left is None:
+            return right
+        operands = [("lhs", left.name), ("rhs", right.name)]
+        return self.one(OpKind.ADD, operands, at, left.kind)
+
+    def partition(
+        self, what: str, operands: Sequence[tuple[str, str]], at: n.Place, kind: Kind | None = None,
+        mode: str = "",
+    ) -> Val:  # fmt: skip
+        """What a layout gives."""
+        attributes: list[tuple[str, Literal]] = [("what", what)]
+        attributes += [("mode", mode)] if mode else []
+        of = kind or Kind("i32")
+        return self.one(OpKind.PARTITION, operands, at, of, attributes=attributes)
+
+    # -- what the types say
+
+    def atom(self, kind: Kind) -> cute.Atom:
+        """What the alias behind a type, and those that it names, say of its atom."""
+        return cute.atom(self._names_behind(kind.record)) if kind.record else cute.Atom()
+
+    def words(self, node: n.Expr) -> frozenset[str]:
+        """The names behind the type of what is made in braces."""
+        written = node.type if isinstance(node, n.Braces) else None
+        return self._names_behind(written.name + "::" * bool(written.member) + written.member) \
+            if written is not None else frozenset()  # fmt: skip
+
+    def _names_behind(self, name: str) -> frozenset[str]:
+        """Every name that an alias leads to, whichever struct of the files has it."""
+        found: set[str] = set()
+        pending, seen = [name], set[str]()
+        while pending and len(found) < _MAX_WORDS and len(seen) < _MAX_ALIASES:
+            last = pending.pop().rpartition("::")[2]
+            if last in seen or not last:
+                continue
+            seen.add(last)
+            for alias in self.library.aliases(last):
+                inner = set(_names(alias.type))
+                found |= inner
+                pending += inner
+        return frozenset(found)
+
+
+def _names(node: object) -> Iterator[str]:
+    """Names of types and values in a written type."""
+    pending: list[object] = [node]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, tuple):
+            pending += one
+        elif is_dataclass(one) and not isinstance(one, type):
+            if isinstance(one, n.CType):
+                yield one.name + ("::" + one.member if one.member else "")
+            elif isinstance(one, n.Name):
+                yield one.text
+            pending += [getattr(one, part.name) for part in fields(one)]
+
+
+def _spelled(one: n.Expr) -> str:
+    """The name, or the name of the type that is made on the spot."""
+    if isinstance(one, n.Braces):
+        return one.type.name if one.type is not None and not one.items else ""
+    return one.text if isinstance(one, n.Name) else ""
+
+
+def digits(one: n.Expr | n.CType) -> str:
+    return str(one.value) if isinstance(one, n.Constant) else ""
+
+
+_NOWHERE = n.Place(0, 0, 0, "")
