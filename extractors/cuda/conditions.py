@@ -12,7 +12,9 @@ from extractors.syntax.builtin_parser import python_expression
 
 _COMPILER = {
     "__CUDACC__": 1, "__NVCC__": 1, "__CUDACC_VER_MAJOR__": 13, "__CUDACC_VER_MINOR__": 0,
-    "CUDART_VERSION": 13000, "CUDA_VERSION": 13000, "__cplusplus": 201703, "__SIZEOF_INT128__": 16,
+    "CUDART_VERSION": 13000, "CUDA_VERSION": 13000, "CUTE_ARCH_CP_ASYNC_SM80_ENABLED": 1,
+    "CUTE_ARCH_LDSM_SM75_ENABLED": 1, "CUTE_ARCH_MMA_SM80_ENABLED": 1,
+    "__cplusplus": 201703, "__SIZEOF_INT128__": 16,
 }  # fmt: skip
 _ABSENT = frozenset(
     {
@@ -29,7 +31,7 @@ class Profile:
     """What a compiler for one target defines, and what it surely does not: other compilers'
     names, other targets' features, switches of logs that are off unless asked for.
 
-    Source: CUDA C++ Programming Guide 13.0, NVCC predefined macros.
+    Source: CUDA C++ Programming Guide 13.0, NVCC predefined macros; CUTLASS, cute/arch/config.hpp.
     """
 
     target: str

@@ -7,7 +7,7 @@ from extractors.cuda.block_moves import is_move
 from extractors.cuda.operators import OperatorReader
 from extractors.cuda.values import UNKNOWN, Closure, Frame, Kind, Named, Pointing, Slot, Val
 from kb.dialects.cuda import BY_VALUE, CUDA
-from kb.dialects.cute import READ_ONLY, RETILED, SEEN_ANEW, SPACES
+from kb.dialects.cute import READ_ONLY, RETILED, SEEN_ANEW, SPACES, written_by
 
 MAX_VISITS = 60_000
 
@@ -115,8 +115,12 @@ class EffectReader(OperatorReader):
                 self._walk(bound.function.body, names, found, visits, bound.frame)
             if self._harmless(named.text) or self._casts(bound):
                 return
+        written = self._filled_by(named, len(node.arguments), frame)
         for index, argument in enumerate(node.arguments):
-            if self._handed(function, index, argument, frame):
+            if written is not None:
+                if index in written:
+                    self._root(argument, hidden, found, frame)
+            elif self._handed(function, index, argument, frame):
                 self._root(argument, hidden, found, frame)
 
     def _asks(self, function: n.Field, frame: Frame) -> bool:
@@ -177,7 +181,7 @@ class EffectReader(OperatorReader):
         if "mma_sync" in name:
             return False
         head, _, last = name.rpartition("::")
-        if head in SPACES and last in READ_ONLY and not self.library.functions(last):
+        if head in SPACES and last in READ_ONLY and (head or not self.library.functions(last)):
             return True
         return name in CUDA.by_path or name in CUDA.dtypes or name in BY_VALUE
 
@@ -258,6 +262,14 @@ class EffectReader(OperatorReader):
         bound = bound.where if isinstance(bound, Pointing) else bound
         array = isinstance(bound, Slot) and bound.kind.shape and bound.kind.to is None
         return frozenset({bound.key}) if isinstance(bound, Slot) and array else frozenset()
+
+    def _filled_by(self, called: n.Expr, count: int, frame: Frame) -> frozenset[int] | None:
+        """Which arguments an algorithm over tensors writes; None for any other function."""
+        if not isinstance(called, n.Name) or frame.find(called.text) is not None:
+            return None
+        head, _, last = called.text.rpartition("::")
+        own = not head and self.library.functions(last)
+        return written_by(last, count) if head in SPACES and not own else None
 
     def _of_registers(self, called: n.Name, frame: Frame) -> bool:
         """Whether what is called is a tensor in registers: its elements are asked for."""

@@ -25,9 +25,11 @@ class EngineReader(ByteReader):
         last = name.rpartition("::")[2]
         if last in BULK_COPIES and len(node.arguments) >= 3:
             return self._bulk_copy(node, last)
-        if last in ON_COPIES:
+        if last in ON_COPIES and not self.library.functions(last):
             kind, attributes = ON_COPIES[last]
-            operands = [("pending", self.read(one).name) for one in node.arguments[:1]]
+            written = node.function.arguments if isinstance(node.function, n.Name) else ()
+            given = [one for one in (*written, *node.arguments) if isinstance(one, n.Expr)]
+            operands = [("pending", self.read(one).name) for one in given[:1]]
             self.writer.emit(kind, operands, node.at, (), attributes)
             return Val("")
         if last.startswith("mbarrier_") and last in BARRIERS:

@@ -225,12 +225,14 @@ class ExpressionBuilder:
         return n.Braces(self.at(node), given, kind)
 
     def arguments(self, node: Syntax | None) -> tuple[n.Expr, ...]:
-        """The arguments of a call or the items of a list in braces."""
+        """The arguments of a call or the items of a list in braces; the grammar finds an error in
+        the word before a type that is made in place."""
         if node is None:
             return ()
         return tuple(
-            self.expression(child) for child in node.named_children if child.type != "comment"
-        )
+            self.expression(child) for child in node.named_children
+            if child.type != "comment" and (child.type != "ERROR" or child.text != b"typename")
+        )  # fmt: skip
 
     def _field(self, node: Syntax) -> n.Expr:
         operand = self.expression(node.child_by_field_name("argument"))

@@ -4,6 +4,7 @@ type of a tiled copy or product."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 
 from extractors.cuda import nodes as n
@@ -120,19 +121,35 @@ class LayoutReader(EngineReader):
 
     # -- what the types say
 
-    def atom(self, kind: Kind) -> cute.Atom:
-        """What the alias behind a type, and those that it names, say of its atom."""
-        return cute.atom(self._names_behind(kind.record)) if kind.record else cute.Atom()
+    def atom(self, kind: Kind) -> tuple[cute.Atom, n.Place | None]:
+        """What the alias behind a type, and those that it names, say of its atom, and where."""
+        words = self._words_behind(kind.record) if kind.record else {}
+        found = cute.atom(frozenset(words))
+        told = (at for word, at in words.items() if cute.atom(frozenset({word})).engine)
+        return found, next(told, None)
 
-    def words(self, node: n.Expr) -> frozenset[str]:
-        """The names behind the type of what is made in braces."""
+    def mixed(self, node: n.Expr) -> n.Place | None:
+        """Where the type of what is made in braces is said to mix positions; None where it is
+        not."""
         written = node.type if isinstance(node, n.Braces) else None
-        return self._names_behind(written.name + "::" * bool(written.member) + written.member) \
-            if written is not None else frozenset()  # fmt: skip
+        if written is None:
+            return None
+        words = self._words_behind(f"{written.name}::{written.member}".removesuffix("::"))
+        return next((words[word] for word in sorted(cute.MIXED) if word in words), None)
 
-    def _names_behind(self, name: str) -> frozenset[str]:
-        """Every name that an alias leads to, whichever struct of the files has it."""
-        found: set[str] = set()
+    @contextmanager
+    def led_from(self, at: n.Place) -> Iterator[None]:
+        """Operations inside are told by what stands elsewhere, of what is done at a place."""
+        self.writer.site.append(at)
+        try:
+            yield
+        finally:
+            self.writer.site.pop()
+
+    def _words_behind(self, name: str) -> dict[str, n.Place]:
+        """Every name that an alias leads to, whichever struct of the files has it, each with the
+        alias that says it."""
+        found: dict[str, n.Place] = {}
         pending, seen = [name], set[str]()
         while pending and len(found) < _MAX_WORDS and len(seen) < _MAX_ALIASES:
             last = pending.pop().rpartition("::")[2]
@@ -141,9 +158,10 @@ class LayoutReader(EngineReader):
             seen.add(last)
             for alias in self.library.aliases(last):
                 inner = set(_names(alias.type))
-                found |= inner
-                pending += inner
-        return frozenset(found)
+                pending += sorted(inner)
+                for word in inner:
+                    found.setdefault(word, alias.at)
+        return found
 
 
 def _names(node: object) -> Iterator[str]:

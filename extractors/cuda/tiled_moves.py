@@ -46,10 +46,10 @@ class TensorMover(TensorReader):
         return value if value.kind.to is not None else None
 
     def _tensor_copied(self, node: n.Call) -> Val | None:
-        atom, bulk = cute.Atom(), None
+        atom, bulk, told = cute.Atom(), None, None
         if len(node.arguments) == 3:
             first = node.arguments[0]
-            atom = self.atom(self.tiled(first))
+            atom, told = self.atom(self.tiled(first))
             bulk = first if isinstance(first, n.Call) else None
         source, target = (self._end(one) for one in node.arguments[-2:])
         if source is None or target is None:
@@ -69,7 +69,8 @@ class TensorMover(TensorReader):
                     ("pointer", source.name),
                     ("bytes", count.name),
                 ]
-                self.writer.emit(OpKind.ASYNC_COPY, operands, at, (), attributes)
+                with self.led_from(at):
+                    self.writer.emit(OpKind.ASYNC_COPY, operands, told or at, (), attributes)
                 return Val("")
         value = self._loaded_from(source, target, atom, at)
         if isinstance(target, Slot):
@@ -89,10 +90,10 @@ class TensorMover(TensorReader):
         kind = replace(element, shape=shape or ("?",))
         space = source.kind.space
         if atom.engine == "matrix" and space is MemorySpace.SHARED:
-            opcode: list[tuple[str, Literal]] = [("opcode", "ldmatrix"), ("space", "shared")]
-            made = self.writer.emit(
-                OpKind.MATRIX_LOAD, [("pointer", source.name)], at, [("", kind)], opcode
-            )
+            opcode = "ldmatrix.trans" if atom.turned else "ldmatrix"
+            attributes: list[tuple[str, Literal]] = [("opcode", opcode), ("space", "shared")]
+            operands, results = [("pointer", source.name)], [("", kind)]
+            made = self.writer.emit(OpKind.MATRIX_LOAD, operands, at, results, attributes)
             return Val(made[0], kind)
         return self.one(
             OpKind.LOAD, [("pointer", source.name)], at, kind,
@@ -118,7 +119,7 @@ class TensorMover(TensorReader):
         if result is None or None in ends:
             return None
         values = [self.load(one, node.at) if isinstance(one, Slot) else one for one in ends]
-        atom = self.atom(tiled)
+        atom, told = self.atom(tiled)
         engine = atom.engine if atom.shape else "mma.sync"
         attributes: list[tuple[str, Literal]] = [("opcode", engine)]
         attributes.append(("scope", _WARPS.get(engine, "warp")))
@@ -129,7 +130,9 @@ class TensorMover(TensorReader):
             for role, value in zip(("lhs", "rhs", "acc"), values, strict=True)
             if isinstance(value, Val)
         ]
-        made = self.writer.emit(OpKind.MMA, operands, node.at, (("", result.kind),), attributes)
+        with self.led_from(node.at):
+            results = (("", result.kind),)
+            made = self.writer.emit(OpKind.MMA, operands, told or node.at, results, attributes)
         self.store(result, Val(made[0], result.kind), node.at)
         return Val("")
 

@@ -172,6 +172,9 @@ class TensorReader(LayoutReader):
             return self._fragment(self.tiled(given[0]), given[-1], last, at, hint)
         if last in cute.LIKE and len(given) == 1:
             return self._like(function, given[0], at, hint)
+        if last in cute.TILED and given and isinstance(given[0], n.Braces) and given[0].type:
+            kind = self.kind(given[0].type, self.frame)
+            return self.partition("copy", (), at, kind)
         if last in cute.EXTENTS and given and (last != "shape" or function.arguments):
             mode = ", ".join(digits(one) for one in function.arguments)
             return replace(self.partition("extent", (), at, mode=mode), static=True)
@@ -210,10 +213,12 @@ class TensorReader(LayoutReader):
         pointer = self.read(given[0])
         if pointer.kind.to is None:
             return None
-        attributes: list[tuple[str, Literal]] = []
-        if any("wizzle" in word for one in given[1:] for word in self.words(one)):
-            attributes.append(("layout", "swizzle"))
-        made = self.one(OpKind.COPY, [("x", pointer.name)], at, pointer.kind, hint, attributes)
+        attributes: list[tuple[str, Literal]] = [("view", "tensor")]
+        mixed = next((place for one in given[1:] if (place := self.mixed(one))), None)
+        attributes += [("layout", "swizzle")] if mixed else []
+        with self.led_from(at):
+            operands = [("x", pointer.name)]
+            made = self.one(OpKind.COPY, operands, mixed or at, pointer.kind, hint, attributes)
         self.layouts[made.name] = tuple(self._modes(given[1:], at))
         return made
 
@@ -221,7 +226,7 @@ class TensorReader(LayoutReader):
         """Registers of a product for a tile of an operand, or of its accumulator."""
         dtype = "?"
         if name.endswith("_C"):
-            dtype = self.atom(kind).accumulator or "f32"
+            dtype = self.atom(kind)[0].accumulator or "f32"
         elif (where := self.place(of)) is not None or isinstance(of, n.Name):
             held = where.kind if where is not None else UNKNOWN
             dtype = (held.to or held).dtype

@@ -176,6 +176,8 @@ class SharedLayout(Pattern):
             for where in (node, n)
         ]
         mixed += [node for node in arrays if said.get(node) == SWIZZLED]
+        tensors = (n for n in facts.threads.of(OpKind.COPY) if n.op.attribute("layout"))
+        mixed += [n for n in tensors if n.op.attribute("layout") == "swizzle"]
         if padded:
             yield self.decide(facts, PADDED, padded)
         if mixed:

@@ -13,6 +13,8 @@ from kb.ops import ATOMICS, COMPARISONS, CONTRACTIONS, OWN_THREAD, OpKind
 _ADDRESSES = frozenset({OpKind.ADD, OpKind.SUB, OpKind.POINTER_CAST, OpKind.SHARED_ADDRESS,
                         OpKind.COPY, OpKind.ADVANCE, OpKind.CAST, OpKind.SELECT, OpKind.IF,
                         OpKind.IF_EXPRESSION, OpKind.BITCAST})  # fmt: skip
+_SAME = _ADDRESSES - {OpKind.ADD, OpKind.SUB, OpKind.ADVANCE, OpKind.SELECT, OpKind.IF,
+                      OpKind.IF_EXPRESSION}  # fmt: skip
 _FILLING = frozenset({OpKind.ASYNC_COPY, OpKind.BULK_COPY})
 _WITHOUT = _FILLING | CONTRACTIONS
 """What fills memory of the block without being an access."""
@@ -79,7 +81,10 @@ class SharedMemory:
         if node is None:
             return self.stored(op)
         made = [(value, one) for value, one in made if not _behind(values, one, node)]
-        if any(loop in node.loops for _, one in made for loop in one.loops):
+        made = [
+            pair for pair in made if pair[1].index < node.index or _round(pair[1], node)
+        ] or made
+        if any(_round(one, node) for _, one in made):
             return list(dict.fromkeys(value for value, _ in made))
         before = [(value, one) for value, one in made if one.index < node.index]
         near = [pair for pair in before if not _apart(values, pair[1], node)]
@@ -143,11 +148,20 @@ class SharedMemory:
         if node.op.kind not in _ADDRESSES:
             return None
         below = next((p for v in self.graph.feeds(pointer) if (p := self._allocation(v))), None)
+        if below is not None and is_tensor(node) and self._moved(node):
+            return pointer
         made = self.graph.producer(below)
         if made is None or made.op.kind != OpKind.ALLOCATE or made.op.attribute("extent") is None:
             return below
         several = len(self.graph.users(pointer)) > 1
         return pointer if several and not self._element(pointer) else below
+
+    def _moved(self, tensor: Node) -> bool:
+        """Whether a tensor begins behind another one, and not where that begins."""
+        made = self.graph.producer(tensor.op.inputs[0])
+        while made is not None and made.op.kind in _SAME and not is_tensor(made):
+            made = self.graph.producer(made.op.inputs[0])
+        return made is not None and made.op.kind == OpKind.ADD
 
     def _element(self, pointer: str) -> bool:
         """Whether an address is that of an element, which one thread loads and stores: accesses
@@ -157,8 +171,18 @@ class SharedMemory:
         return bool(self.graph.roots(pointer, *OWN_THREAD))
 
 
+def is_tensor(node: Node) -> bool:
+    """Whether an operation lays a tensor over memory."""
+    return node.op.kind == OpKind.COPY and node.op.attribute("view") == "tensor"
+
+
 def _address(node: Node) -> str | None:
     return node.op.operand("pointer") if node.kind in _ACCESSES else None
+
+
+def _round(store: Node, load: Node) -> bool:
+    """Whether a loop comes from a store to a load again."""
+    return any(loop in load.loops for loop in store.loops)
 
 
 def _apart(values: Values, store: Node, load: Node) -> bool:

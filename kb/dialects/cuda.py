@@ -28,7 +28,7 @@ _MATH = (
     *_rows(K.SIN, "x", "sinf sin std::sin __sinf hsin sin.approx"),
     *_rows(K.COS, "x", "cosf cos std::cos __cosf hcos cos.approx"),
     *_rows(K.TAN, "x", "tanf tan std::tan __tanf"),
-    *_rows(K.TANH, "x", "tanhf tanh std::tanh htanh tanh.approx"),
+    *_rows(K.TANH, "x", "tanhf tanh std::tanh htanh cutlass::fast_tanh tanh.approx"),
     *_rows(K.SINH, "x", "sinhf sinh std::sinh"),
     *_rows(K.COSH, "x", "coshf cosh std::cosh"),
     *_rows(K.ERF, "x", "erff erf std::erf"),
@@ -51,10 +51,11 @@ _MATH = (
     *_rows(K.NEG, "x", "__hneg __hneg2"),
     *_rows(K.MAXIMUM, "lhs rhs",
            "fmaxf fmax std::fmax max ::max std::max umax __hmax __hmax2 __hmax_nan __hmax2_nan "
-           "cuda::std::max max.f32 max.ftz.f32"),
+           "cuda::std::max cute::max max.f32 max.ftz.f32"),
     *_rows(K.MINIMUM, "lhs rhs",
            "fminf fmin std::fmin min ::min std::min umin __hmin __hmin2 __hmin_nan "
-           "cuda::std::min min.f32"),
+           "cuda::std::min cute::min min.f32"),
+    *_rows(K.CEIL_DIV, "lhs rhs", "cute::ceil_div cutlass::ceil_div"),
     *_rows(K.CLAMP, "x low high", "std::clamp"),
     *_rows(K.UMULHI, "lhs rhs", "__umulhi __mulhi __umul64hi"),
     *_rows(K.EQ, "lhs rhs", "__heq __heq2"), *_rows(K.NE, "lhs rhs", "__hne"),
@@ -328,6 +329,8 @@ BULK_COPIES: dict[str, bool] = {
 memory. Source: libcu++, cuda::device::experimental."""
 
 ON_COPIES: dict[str, tuple[K, tuple[tuple[str, str], ...]]] = {
+    "cp_async_wait": (K.ASYNC_WAIT, (("opcode", "cp.async.wait_group"),)),
+    "cp_async_fence": (K.ASYNC_COMMIT, (("opcode", "cp.async.commit_group"),)),
     "cp_async_bulk_commit_group": (K.ASYNC_COMMIT, (("opcode", "cp.async.bulk.commit_group"),)),
     **dict.fromkeys(("cp_async_bulk_wait_group", "cp_async_bulk_wait_group_read"),
                     (K.ASYNC_WAIT, (("opcode", "cp.async.bulk.wait_group"),))),

@@ -63,6 +63,18 @@ COPIES = frozenset({"copy", "copy_aligned", "copy_unpack"})
 PRODUCTS = frozenset({"gemm"})
 CLEARS, FILLS = frozenset({"clear"}), frozenset({"fill"})
 
+
+def written_by(name: str, count: int) -> frozenset[int] | None:
+    """Which of so many arguments an algorithm writes; None for what is no algorithm."""
+    if name in CLEARS | FILLS:
+        return frozenset({0})
+    if name in COPIES:
+        return frozenset({count - 1})
+    if name in PRODUCTS:
+        return frozenset({1 if count == 5 else count - 1})
+    return None
+
+
 QUIET = frozenset({"CUTE_STATIC_ASSERT_V", "CUTE_STATIC_ASSERT", "CUTE_GCC_UNREACHABLE", "print"})
 """What computes nothing when the kernel runs."""
 
@@ -73,6 +85,9 @@ READ_ONLY = (
 )  # fmt: skip
 """Functions and methods that write none of their arguments."""
 
+MIXED = frozenset({"Swizzle", "cute::Swizzle"})
+"""What mixes positions in memory by an exclusive or."""
+
 COORDINATES = "cute::ArithTuple"
 """The type of the elements of an identity tensor."""
 
@@ -81,13 +96,14 @@ COORDINATES = "cute::ArithTuple"
 class Atom:
     """What a copy or product atom does: `engine` async, bulk or matrix for copies, else the
     instruction of a product with its shape and the element type of its accumulator; bits moved at
-    once, 0 when the name does not say."""
+    once, 0 when the name does not say; `turned` where matrices are loaded transposed."""
 
     engine: str = ""
     shape: str = ""
     accumulator: str = ""
     bits: int = 0
     cache: str = ""
+    turned: bool = False
 
 
 _TYPES = {"F32": "f32", "F16": "f16", "S32": "i32", "F64": "f64", "BF16": "bf16", "TF32": "tf32"}
@@ -104,6 +120,7 @@ _WIDE = {"uint128_t": 128, "uint64_t": 64, "uint32_t": 32}
 
 def atom(words: frozenset[str]) -> Atom:
     """What the names of types say of an atom; a fact on which they differ is left out."""
+    turned = False
     engines, shapes, accumulators, bits, caches = (
         set[str](),
         set[str](),
@@ -125,6 +142,7 @@ def atom(words: frozenset[str]) -> Atom:
             engines.add("bulk")
         elif {"LDSM", "STSM"} & set(parts):
             engines.add("matrix")
+            turned = turned or parts[-1] == "T"
         else:
             _product(parts, engines, shapes, accumulators)
     return Atom(

@@ -1,0 +1,148 @@
+"""Tensors of CuTe: what they are in the tile program."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.cuda.read import read_cuda
+from kb.ir import Kernel, Op, kernel_ops
+from kb.ops import OpKind
+from tests.extractors.cuda.samples import ops, sound, understood
+
+PRODUCT = """#include <cute/tensor.hpp>
+using namespace cute;
+struct Traits {
+    using Atom = MMA_Atom<SM80_16x8x16_F32F16F16F32_TN>;
+    using TiledMma = TiledMMA<Atom, Layout<Shape<_4, _1, _1>>>;
+    using LayoutAtom = decltype(composition(Swizzle<3, 3, 3>{}, Layout<Shape<_8, _64>>{}));
+    using SmemLayout = decltype(tile_to_shape(LayoutAtom{}, Shape<_64, _64>{}));
+    using Moves = SM80_CP_ASYNC_CACHEGLOBAL<uint128_t>;
+    using GmemCopy = decltype(make_tiled_copy(Copy_Atom<Moves, half>{}, Layout<Shape<_16, _8>>{}));
+    using SmemCopy = Copy_Atom<SM75_U32x4_LDSM_N, half>;
+};
+template <typename Acc>
+__device__ void scale(Acc& acc, float by) {
+    Tensor rows = make_tensor(acc.data(), acc.layout());
+    for (int i = 0; i < size<0>(rows); ++i)
+        for (int j = 0; j < size<1>(rows); ++j) rows(i, j) *= by;
+}
+__global__ void product(const half* a, const half* b, float* c, int n, int k, float by) {
+    extern __shared__ char kept[];
+    Tensor mA = make_tensor(make_gmem_ptr(a), make_shape(n, k), make_stride(k, _1{}));
+    Tensor mB = make_tensor(make_gmem_ptr(b), make_shape(n, k), make_stride(k, _1{}));
+    Tensor gA = local_tile(mA, Shape<_64, _64>{}, make_coord(blockIdx.x, _));
+    Tensor gB = local_tile(mB, Shape<_64, _64>{}, make_coord(blockIdx.y, _));
+    Tensor sA = make_tensor(make_smem_ptr(reinterpret_cast<half*>(kept)), Traits::SmemLayout{});
+    Tensor sB = make_tensor(sA.data() + size(sA), Traits::SmemLayout{});
+    Traits::GmemCopy moves;
+    auto mine = moves.get_thread_slice(threadIdx.x);
+    Tensor tAgA = mine.partition_S(gA);
+    Tensor tAsA = mine.partition_D(sA);
+    Tensor tBgB = mine.partition_S(gB);
+    Tensor tBsB = mine.partition_D(sB);
+    Traits::TiledMma product;
+    auto own = product.get_thread_slice(threadIdx.x);
+    Tensor rA = own.partition_fragment_A(sA);
+    Tensor rB = own.partition_fragment_B(sB);
+    Tensor acc = partition_fragment_C(product, Shape<_64, _64>{});
+    clear(acc);
+    auto loads = make_tiled_copy_A(typename Traits::SmemCopy{}, product);
+    auto part = loads.get_thread_slice(threadIdx.x);
+    for (int t = 0; t < k / 64; ++t) {
+        cute::copy(moves, tAgA(_, _, _, t), tAsA);
+        cute::copy(moves, tBgB(_, _, _, t), tBsB);
+        cp_async_fence();
+        cp_async_wait<0>();
+        __syncthreads();
+        copy(loads, part.partition_S(sA), part.retile_D(rA));
+        copy(loads, part.partition_S(sB), part.retile_D(rB));
+        gemm(product, rA, rB, acc);
+        __syncthreads();
+    }
+    scale(acc, by);
+    Tensor mC = make_tensor(make_gmem_ptr(c), make_shape(n, n), make_stride(n, _1{}));
+    Tensor gC = local_tile(mC, Shape<_64, _64>{}, make_coord(blockIdx.x, blockIdx.y));
+    Tensor ids = make_identity_tensor(make_shape(_64{}, _64{}));
+    Tensor cC = own.partition_C(ids);
+    if (get<0>(cC(0)) < n - 64 * blockIdx.x) copy(acc, own.partition_C(gC));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def product() -> Kernel:
+    return understood(PRODUCT)
+
+
+def test_a_tile_of_a_tensor_over_memory_is_its_address(product: Kernel) -> None:
+    """Block, tile and stride are multiplied; the axis of tiles moves with the loop."""
+    (loop,) = [op for op in ops(product, OpKind.FOR) if ops_in(op, OpKind.MMA)]
+    moved = [
+        op for op in ops_in(loop, OpKind.MUL) if loop.regions[0].arguments[0].name in op.inputs
+    ]
+    assert len(moved) == 2
+    assert {op.operand("axis") for op in ops(product, OpKind.BLOCK_ID)}
+
+
+def test_copies_are_told_by_their_atoms(product: Kernel) -> None:
+    copies = ops(product, OpKind.ASYNC_COPY)
+    assert [op.attribute("cache") for op in copies] == ["cg", "cg"]
+    assert len(ops(product, OpKind.MATRIX_LOAD)) == 2
+    assert len(ops(product, OpKind.ASYNC_COMMIT)) == len(ops(product, OpKind.ASYNC_WAIT)) == 1
+    (store,) = ops(product, OpKind.STORE)
+    assert store.attribute("space") is None
+
+
+def test_a_product_goes_on_with_its_accumulator(product: Kernel) -> None:
+    (made,) = ops(product, OpKind.MMA)
+    assert (made.attribute("opcode"), made.attribute("shape")) == ("mma.sync", "m16n8k16")
+    (loop,) = [op for op in ops(product, OpKind.FOR) if ops_in(op, OpKind.MMA)]
+    assert made.operand("acc") in {a.name for a in loop.regions[0].arguments}
+    assert made.results[0].type is not None
+    assert made.results[0].type.dtype == "f32"
+
+
+def test_another_layout_of_registers_is_another_name(product: Kernel) -> None:
+    """What the helper scales is the accumulator, which is stored."""
+    (scaled,) = [op for op in ops(product, OpKind.MUL) if op.operand("rhs") == "by"]
+    puts = ops(product, OpKind.INSERT)
+    assert scaled.result in {op.operand("value") for op in puts}
+    assert any(op.results[0].name.startswith("acc") for op in puts)
+
+
+def test_memory_that_is_mixed_says_so_where_the_layout_is_written(product: Kernel) -> None:
+    tensors = [op for op in ops(product, OpKind.COPY) if op.attribute("layout") == "swizzle"]
+    assert len(tensors) == 2
+    assert {op.span.line for op in tensors} == {6}
+
+
+def test_what_a_layout_gives_is_told_with_what_it_depends_on(product: Kernel) -> None:
+    (row,) = [op for op in ops(product, OpKind.PARTITION) if op.attribute("what") == "coordinate"]
+    assert row.attribute("mode") == "0"
+    (compared,) = [op for op in ops(product, OpKind.LT) if row.result in op.inputs]
+    assert compared.operand("lhs") == row.result
+
+
+def test_a_function_of_the_file_is_no_function_of_the_library() -> None:
+    text = PRODUCT.replace(
+        "template <typename Acc>",
+        "template <typename A> __device__ void clear(A& acc) {\n"
+        "    for (int i = 0; i < size(acc); ++i) acc(i) = 1.f;\n}\ntemplate <typename Acc>",
+        1,
+    )
+    kernel = understood(text)
+    assert not ops(kernel, OpKind.ZEROS)
+    assert ops(sound(PRODUCT), OpKind.ZEROS)
+
+
+def test_the_word_before_a_type_made_in_place_is_no_argument() -> None:
+    plain = PRODUCT.replace("typename Traits::SmemCopy{}", "Traits::SmemCopy{}")
+    kinds = [
+        [op.kind for op in kernel_ops(read_cuda(t, "k.cu").kernels[0])] for t in (PRODUCT, plain)
+    ]
+    assert kinds[0] == kinds[1]
+
+
+def ops_in(loop: Op, kind: OpKind) -> list[Op]:
+    """The operations of a kind that stand directly in a loop."""
+    return [op for region in loop.regions for op in region.ops if op.kind == kind]
