@@ -54,8 +54,7 @@ class CallReader(BindingReader):
             node = replace(node, arguments=expanded(node.arguments, self.frame))
         if node.launch:
             return self.opaque("kernel launch", node.arguments, node.at, hint)
-        tensor = self.tensor_call(node, hint)
-        if tensor is not None:
+        if (tensor := self.tensor_call(node, hint)) is not None:
             return tensor
         if isinstance(function, n.Field):
             return self._method(node, function, hint)
@@ -251,7 +250,7 @@ class CallReader(BindingReader):
             attributes += self.access(Memory(pointer, pointer.kind.to))
         if row.path in APPROXIMATE:
             operands.append(("rounding", self.approximate(node.at)))
-        if not self._preferred(row) or row.path in CUDA.roundings:
+        if CUDA.by_kind[row.kind][0] is not row or row.path in CUDA.roundings:
             attributes.append(("spelling", row.path))
         kind = self._result(row, values)
         if kind is None:
@@ -264,9 +263,6 @@ class CallReader(BindingReader):
         """The rounding operand of a function that rounds approximately."""
         attributes: list[tuple[str, Literal]] = [("name", "rounding.approx")]
         return self.one(OpKind.ENUM, (), at, UNKNOWN, attributes=attributes).name
-
-    def _preferred(self, row: Row) -> bool:
-        return CUDA.by_kind[row.kind][0] is row
 
     def _result(self, row: Row, values: Sequence[Val]) -> Kind | None:
         """Kind of what a function of the language gives; None when it gives nothing."""

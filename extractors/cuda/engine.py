@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from extractors.cuda import nodes as n
 from extractors.cuda.bytes import ByteReader
 from extractors.cuda.values import Kind, Val
+from kb.dialects import cute
 from kb.dialects.cuda import BARRIER_TYPES, BARRIERS, BULK_COPIES, ON_COPIES, RANDOM
 from kb.ir import MemorySpace
 from kb.ops import OpKind
 
+_ON_COPIES = {**ON_COPIES, **cute.ON_COPIES}
 _OF_BARRIERS = frozenset({"wait", "try_wait", "init"})
 """Names that other objects have too: they are read only where the type is known."""
 
@@ -25,8 +27,8 @@ class EngineReader(ByteReader):
         last = name.rpartition("::")[2]
         if last in BULK_COPIES and len(node.arguments) >= 3:
             return self._bulk_copy(node, last)
-        if last in ON_COPIES and not self.library.functions(last):
-            kind, attributes = ON_COPIES[last]
+        if last in _ON_COPIES and not self.library.functions(last):
+            kind, attributes = _ON_COPIES[last]
             written = node.function.arguments if isinstance(node.function, n.Name) else ()
             given = [one for one in (*written, *node.arguments) if isinstance(one, n.Expr)]
             operands = [("pending", self.read(one).name) for one in given[:1]]

@@ -16,7 +16,6 @@ from extractors.cuda.type_traits import (
 )
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
 from kb.dialects.cuda import BITS, CUDA, TEMPLATE_VECTORS, VECTORS
-from kb.dialects.cute import TENSORS
 from kb.ir import MemorySpace
 
 MAX_HOPS = 24
@@ -36,10 +35,6 @@ class Typing:
         """Extent of an array as text; `?` when it is not written as a name or a number."""
         raise NotImplementedError
 
-    def of_expression(self, node: n.CType | n.Expr, frame: Frame) -> Kind | None:
-        """The type of an expression that is asked for; None where it is not told."""
-        raise NotImplementedError
-
     def kind(self, written: n.CType, frame: Frame, hops: int = 0) -> Kind:
         """What a written type is, as far as names can be followed."""
         base = self._base(written, frame, hops)
@@ -52,12 +47,8 @@ class Typing:
 
     def _base(self, written: n.CType, frame: Frame, hops: int) -> Kind:
         name = written.name
-        if hops > MAX_HOPS or name in TENSORS:
+        if hops > MAX_HOPS:
             return UNKNOWN
-        if name.startswith("decltype(") and written.arguments:
-            asked = self.of_expression(written.arguments[0], frame)
-            if asked is not None:
-                return asked
         if written.member:
             return self._alias_of(written, frame, hops)
         bound = frame.find(name)

@@ -298,16 +298,24 @@ class TensorReader(LayoutReader):
         self.layouts[made.name] = (Mode(), Mode(), Mode(), *rest) if rest else ()
         return made
 
-    def of_expression(self, node: n.CType | n.Expr, frame: Frame) -> Kind | None:
+    def _base(self, written: n.CType, frame: Frame, hops: int) -> Kind:
+        """A type; what every tensor is of is deduced where it is made."""
+        if written.name in cute.TENSORS:
+            return UNKNOWN
+        asked = written.arguments[0] if written.name.startswith("decltype(") else None
+        made = self._made_type(asked, frame, hops) if isinstance(asked, n.Call) else None
+        return made or super()._base(written, frame, hops)
+
+    def _made_type(self, node: n.Call, frame: Frame, hops: int) -> Kind | None:
         """`decltype(make_tensor<T>(shape))`: as many elements of T as the shape says."""
-        called = node.function if isinstance(node, n.Call) else None
-        if not isinstance(node, n.Call) or not isinstance(called, n.Name) or not node.arguments:
+        called = node.function
+        if not isinstance(called, n.Name) or not called.arguments or not node.arguments:
             return None
-        made = self.of_cute(called) == "make_tensor" and called.arguments
-        if not made or not isinstance(called.arguments[0], n.CType):
+        element = called.arguments[0]
+        if self.of_cute(called) != "make_tensor" or not isinstance(element, n.CType):
             return None
         rank = len([*self._extents(node.arguments[0])]) or _RANK
-        return replace(self.kind(called.arguments[0], frame), shape=("?",) * rank)
+        return replace(self.kind(element, frame, hops + 1), shape=("?",) * rank)
 
     # -- methods
 

@@ -38,6 +38,7 @@ from extractors.patterns.cases_bounds import (
 )
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_split import SPLIT
+from extractors.patterns.cases_tensors import FLASH_TENSORS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_ROW_THREADS, PRODUCT_THREADS
 from extractors.patterns.cases_walks import ROWS_COUNTED_THREADS
 from kb.analysis.facts import Facts
@@ -48,7 +49,7 @@ from kb.analysis.last_part import last_is_shorter
 from kb.analysis.least_ends import BOUND, least, least_end
 from kb.analysis.loops import Loop, Role, limits, persistent
 from kb.analysis.own_places import apart_from, own_places
-from kb.analysis.own_walks import rounds_counted, walked_tiles
+from kb.analysis.own_walks import begun, rounds_counted, walked_tiles
 from kb.analysis.specialise import branches
 from kb.analysis.splits import fixed_length, over_own_row, pieces
 from kb.analysis.symbolic import AtomKind, Expr
@@ -73,6 +74,7 @@ class LoopBoundsClipped(Pattern):
         Case(ATTENTION_POINTER, "upper bound clipped (causal)"),
         Case(UNCLIPPED, "full extent + mask"),
         Case(FLASH_THREADS, "upper bound clipped (causal)"),
+        Case(FLASH_TENSORS, "upper bound clipped (causal)"),
         Case(LOOKED_UP, "clipped to valid range"),
         Case(FLASH_STAGED, "band clipping"),
         Case(LAST, "clipped to valid range"),
@@ -95,6 +97,11 @@ class LoopBoundsClipped(Pattern):
         Case(ROWS_COUNTED_THREADS, "clipped to valid range"),
     )
     near_misses = (
+        NearMiss(
+            FLASH_TENSORS.replace("int t = blockIdx.x;", "int t = length / 64;"),
+            why="every block walks all tiles",
+            value="upper bound clipped (causal)",
+        ),
         NearMiss(
             vary(ROWS_COUNTED_THREADS, ("min(row + 16, h)", "row + 16")),
             why="every block walks as many rows",
@@ -166,7 +173,7 @@ class LoopBoundsClipped(Pattern):
                 rests += [*ends, loop.node]
             if facts.walks_chunk(loop):
                 continue
-            first, last = limits(loop, facts.values)
+            first, last = (begun(facts, v) for v in limits(loop, facts.values))
             if not multiplies:
                 bounds = [] if ends or facts.of_threads else _streamed(facts, loop, first, last)
                 rests += [*bounds, loop.node.head] if bounds else []
@@ -194,6 +201,8 @@ class LoopBoundsClipped(Pattern):
                 bounds += [*ends, *rounds_counted(facts, loop)]
                 yield self.decide(facts, value, (*bounds, loop.node.head))
             elif self._innermost(facts, loop) and masked_keys(facts, loop):
+                if any(x.low and facts.graph.rests_on(x.low, loop.node) for x in facts.loops):
+                    continue  # Another loop goes on where this one ends.
                 around = [*walked_tiles(facts, loop), *rounds_counted(facts, loop)]
                 yield self.decide(facts, "full extent + mask", (loop.node, *around))
         if rests:

@@ -17,6 +17,7 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_kept import STAGED_SOFTMAX_THREADS
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS, ROW_NORM_THREADS
+from extractors.patterns.cases_tensors import FLASH_ANEW, FLASH_TENSORS
 from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
 from extractors.patterns.cases_walks import GROUP, LINEAR, LINEAR_APART
 from extractors.patterns.narrow_rest import REST, rest_loops
@@ -135,6 +136,7 @@ class LoopStructure(Pattern):
         Case(TWO_PRODUCTS, _APART),
         Case(GROUP, "two loops (two-pass)"),
         Case(LINEAR, _SPLIT),
+        Case(FLASH_TENSORS, _SPLIT),
         Case(_JOINED, _APART),
         Case(_EITHER, "one loop"),
         Case(_FILLED, "one loop"),
@@ -169,6 +171,7 @@ class LoopStructure(Pattern):
         NearMiss(_CHUNK, why="elements of a part of a row", value="persistent outer loop"),
         NearMiss(ROW_NORM_CHUNKS, why="both loops read the row", value=_APART),
         NearMiss(GROUP, why="channels of one group, no items", value="persistent outer loop"),
+        NearMiss(FLASH_ANEW, why="the second loop begins anew", value=_SPLIT),
         NearMiss(LINEAR_APART, why="the second loop begins anew", value=_SPLIT),
         NearMiss(TWO_PRODUCTS, why="no row is read twice", value="two loops (two-pass)"),
         NearMiss(PRODUCT_POINTER, why="a loop over the contracted axis", value="no loop"),
@@ -379,6 +382,7 @@ def _goes_on(facts: Facts, loops: list[Loop]) -> bool:
     ends = [[v and facts.values.expr(v) for v in (x.low, x.high)] for x in loops]
     read = [{a.array for a in facts.loads if a.node.inside(x.node)} for x in loops]
     joined = any(one[1] and one[1] == other[0] for one, other in (ends, ends[::-1]))
+    joined |= facts.graph.rests_on(loops[1].low or "", loops[0].node)
     return joined and read[0] == read[1]
 
 

@@ -26,16 +26,23 @@ from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED, TWO_P
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.cases_tensors import FLASH_TENSORS
 from extractors.patterns.cases_threads import BACKWARD_KEYS_THREADS
 from extractors.patterns.side_of_a_diagonal import LOWER
 from kb.analysis.accesses import Access
 from kb.analysis.diagonals import kept_sides
 from kb.analysis.facts import Facts
-from kb.analysis.graph import COPIES, LOOPS, Node
+from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import Mask, against_extent, between_lanes, comparisons, masks, sides
-from kb.analysis.masked_loops import masked, region_of
+from kb.analysis.masked_loops import (
+    always_made,
+    fewer_behind,
+    masked,
+    region_of,
+    staged,
+    tile_loop,
+)
 from kb.analysis.peeled import peeled_tails
-from kb.analysis.specialise import branches
 from kb.analysis.staged import sided_twins
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -103,6 +110,7 @@ class MaskedIterationSplit(Pattern):
         Case(PRODUCT_POINTER, "mask every iteration"),
         Case(_AFTER, "once, outside of the loops"),
         Case(BY_FLAG, "two explicit loops"),
+        Case(FLASH_TENSORS, "two explicit loops"),
         Case(PEELED, _LAST),
         Case(PEELED_ROW, _LAST),
         Case(vary(FLASH_STAGED, ("4 - PARTS", "1")), "two explicit loops"),
@@ -120,6 +128,11 @@ class MaskedIterationSplit(Pattern):
         ),
         NearMiss(
             vary(BY_FLAG, ("        if NEAR:\n            s =", "        s =")),
+            why="both loops mask every tile",
+            value="two explicit loops",
+        ),
+        NearMiss(
+            FLASH_TENSORS.replace("step<false>", "step<true>"),
             why="both loops mask every tile",
             value="two explicit loops",
         ),
@@ -211,18 +224,21 @@ class MaskedIterationSplit(Pattern):
             if tails or kept:
                 yield self.decide(facts, "mask every iteration", [*tails, *kept])
             return
-        loops = {m.node.loop for m in inside if m.node.loop is not None}
+        loops = {loop for m in inside if (loop := tile_loop(facts, m.node)) is not None}
         plain = self._unmasked(facts, loops)
-        staged = _staged(facts, inside) if plain is None else []
-        always = _always(facts, inside, staged) if staged else []
-        if sided := (staged or sided_twins(facts, inside)) if plain is None else []:
+        twice = staged(facts, inside) if plain is None else []
+        always = always_made(facts, inside, twice) if twice else []
+        if sided := (twice or sided_twins(facts, inside)) if plain is None else []:
             yield self.decide(facts, _STAGED, sided)
             if always:
                 yield self.decide(facts, _EVERY, always)
             return
         if (plain := plain or self._unmasked(facts, masked(facts, inside))) is not None:
-            parts = (node for m in inside for node in (m.node.loop, m.node, m.combined))
+            parts = (n for m in inside for n in (tile_loop(facts, m.node), m.node, m.combined))
             yield self.decide(facts, "two explicit loops", (plain.head, *parts))
+            return
+        if fewer := fewer_behind(facts, inside):
+            yield self.decide(facts, "two explicit loops", fewer)
             return
         told: dict[str, list[Where]] = {}
         for mask in inside:
@@ -281,42 +297,6 @@ class MaskedIterationSplit(Pattern):
                 if count == _products(facts, other) and (shared or not arrays):
                     return loop.node
         return None
-
-
-def _staged(facts: Facts, inside: list[Mask]) -> list[Node]:
-    """The branch, the mask and the loops of a mask that stands in two loops, in one of them only
-    for some value of a compile-time parameter."""
-    chosen = {branch.node for branch in branches(facts)}
-    for mask in inside:
-        around = _within(facts, mask, chosen)
-        for twin in inside if around else ():
-            if twin.node.lines != mask.node.lines or twin.node.loop is mask.node.loop:
-                continue
-            shared = {b.lines for b in _within(facts, twin, chosen)}
-            own = [b for b in around if b.lines not in shared]
-            if own:
-                return [own[0], mask.node, *(n for n in (mask.node.loop, twin.node.loop) if n)]
-    return []
-
-
-def _always(facts: Facts, inside: list[Mask], staged: list[Node]) -> list[Node]:
-    """Masks that no branch of their loop stands around, in each of the loops of a staged one."""
-    loops = {n for n in staged if n.op.kind in LOOPS}
-    free = [
-        m
-        for m in inside
-        if not any(m.node.loop and b.inside(m.node.loop) for b in facts.guards(m.node))
-    ]
-    lines = {m.node.lines for m in free}
-    whole = [x for x in lines if loops <= {m.node.loop for m in free if m.node.lines == x}]
-    return [m.node for m in free if m.node.lines in whole]
-
-
-def _within(facts: Facts, mask: Mask, chosen: set[Node]) -> list[Node]:
-    """The branches around a mask in its loop that are among those given."""
-    loop = mask.node.loop
-    around = [b for b in facts.guards(mask.node) if loop is not None and b.inside(loop)]
-    return [b for b in around if b in chosen]
 
 
 def _arrays(facts: Facts, loop: Node) -> set[str | None]:

@@ -17,6 +17,7 @@ from extractors.patterns.cases import (
 from extractors.patterns.cases_rows import SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SOFTMAX_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import PAIRS_THREADS, SOFTMAX_CHUNKS_THREADS
+from extractors.patterns.cases_tensors import FLASH_TENSORS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -138,6 +139,7 @@ class OnlineSoftmax(Pattern):
         Case(ATTENTION, "online (1 pass)"),
         Case(ATTENTION_POINTER, "online (1 pass)"),
         Case(FLASH_THREADS, "online (1 pass)"),
+        Case(FLASH_TENSORS, "online (1 pass)"),
         Case(PAIRS_THREADS, "online 2-pass"),
         Case(_CHOSEN_THREADS, "online 2-pass"),
         Case(_BY_FOUR_THREADS, "online (1 pass)"),
@@ -179,6 +181,10 @@ class OnlineSoftmax(Pattern):
         NearMiss(
             vary(_IN_ONE, ("full((1,), now,", "full((1,), tot,")),
             why="the maximum does not run on",
+        ),
+        NearMiss(
+            vary(FLASH_TENSORS, ("tot(i) *= fade;", ";"), ("sums(i, j) *= fade", "")),
+            why="neither the sum nor the accumulator is scaled down",
         ),
         NearMiss(BACKWARD_KEYS, why="the statistic is loaded, nothing runs"),
         NearMiss(SOFTMAX_CHUNKS_POINTER, why="the maximum is final before the sum begins"),

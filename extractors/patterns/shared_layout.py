@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS, TURN_THREADS
+from extractors.patterns.cases_tensors import FLASH_TENSORS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
@@ -114,6 +115,7 @@ class SharedLayout(Pattern):
         Case(PRODUCT_THREADS, "padded rows"),
         Case(_SWIZZLED, "xor swizzle"),
         Case(_MATRIX, "xor swizzle"),
+        Case(FLASH_TENSORS, "xor swizzle"),
         Case(_PLAIN, "no padding, no swizzle"),
         Case(_SPREAD, SPREAD),
         Case(_ONE_MORE, PADDED),
@@ -152,6 +154,11 @@ class SharedLayout(Pattern):
         NearMiss(
             vary(_MATRIX, ("(threadIdx.x / 16) ^ (row % 8)", "(threadIdx.x / 16)")),
             why="matrices are loaded where they lie",
+            value="xor swizzle",
+        ),
+        NearMiss(
+            FLASH_TENSORS.replace("composition(Swizzle<3, 3, 3>{}, ", "composition("),
+            why="rows lie one behind the other",
             value="xor swizzle",
         ),
         NearMiss(_TURNED_OVER, why="the buffer is chosen, no position", value="xor swizzle"),

@@ -200,12 +200,16 @@ def _is_state(graph: Graph, value: str | None, depth: int = 4) -> bool:
 
 
 def _of_products(graph: Graph, loop: Node, value: str | None) -> bool:
-    """Whether a loop adds products up to a value."""
+    """Whether a loop adds products up to a value, or goes over the elements of a product."""
     arguments, ends = loop.op.regions[-1].arguments[1:], graph.handed(loop)
-    rows = zip(loop.op.results, arguments, ends, strict=False)
+    rows = zip(loop.op.results, arguments, ends, graph.inits(loop), strict=False)
     return any(
-        result.name == value and accumulating(graph, argument.name, end) is not None
-        for result, argument, end in rows
+        result.name == value
+        and (
+            accumulating(graph, argument.name, end) is not None
+            or (graph.kind_of(graph.core(begun)) in CONTRACTIONS and not maxima(graph, end))
+        )
+        for result, argument, end, begun in rows
     )
 
 

@@ -197,13 +197,10 @@ def takes_least(graph: Graph, argument: str, next_: str) -> bool:
     return _extends(graph, argument, next_, OpKind.MINIMUM)
 
 
-_OF_LANES = {OpKind.MAXIMUM: OpKind.REDUCE_MAX, OpKind.MINIMUM: OpKind.REDUCE_MIN}
-
-
 def _extends(graph: Graph, argument: str, next_: str, extreme: OpKind = OpKind.MAXIMUM) -> bool:
     """next = maximum(argument, something), of several values or lanes too, possibly guarded by a
     select; or the one of the two that a comparison of them finds larger."""
-    way = _HANDED_ON | {extreme, _OF_LANES.get(extreme, extreme)}
+    way = _HANDED_ON | {extreme, OpKind(f"reduce_{extreme[:3]}")}
     for node in graph.upstream(
         next_, lambda n: n.op.kind not in way and n.result not in graph.alone
     ):

@@ -77,3 +77,12 @@ def _places(facts: Facts, load: Access, other: Access) -> bool:
     """Whether a loaded number says where another access goes."""
     roles = [v for role, v in other.node.op.operands if role not in ("value", "mask")]
     return other is not load and any(facts.graph.rests_on(v, load.node) for v in roles)
+
+
+def begun(facts: Facts, bound: str | None) -> str | None:
+    """What a bound that another loop has counted on was before that loop."""
+    made = facts.graph.producer(facts.graph.core(bound)) if bound is not None else None
+    loop = facts.loop(made) if made is not None and made.op.kind == OpKind.FOR else None
+    left = facts.graph.core(bound)
+    found = [c.init for c in loop.carried if c.result == left] if loop is not None else []
+    return found[0] if found else bound

@@ -16,7 +16,6 @@ from kb.analysis.exchanges import (
     in_order,
     over_elements,
     reducing_loop,
-    reduction_kind,
     runs_along,
 )
 from kb.analysis.graph import CASTS, COPIES, LOOPS, Graph
@@ -230,8 +229,12 @@ class _Rewriter:
         operands = tuple((role, self.name(value)) for role, value in op.operands)
         regions = op.regions if regions is None else regions
         self.out.append(Op(op.kind, operands, op.attributes, op.results, regions, op.span))
-        if op.kind not in REDUCTIONS and any(value in self.lanes for _, value in operands):
+        inits = [value for role, value in operands if role == "init"]
+        rest = [value for role, value in operands if role != "init"]
+        if op.kind not in REDUCTIONS and any(value in self.lanes for value in rest):
             self.lanes.update(result.name for result in op.results)
+        begun = zip(inits, op.results, strict=False)
+        self.lanes.update(result.name for value, result in begun if value in self.lanes)
 
     def _access(self, op: Op) -> None:
         """A load or store under the masks of the branches around it."""
@@ -392,6 +395,3 @@ class _Rewriter:
                 self.emit(OpKind.SELECT, op.span, *roles, result=result.name)
             elif values:
                 self.names[result.name] = values[0]
-
-
-__all__ = ["as_tiles", "reduction_kind"]

@@ -329,8 +329,6 @@ BULK_COPIES: dict[str, bool] = {
 memory. Source: libcu++, cuda::device::experimental."""
 
 ON_COPIES: dict[str, tuple[K, tuple[tuple[str, str], ...]]] = {
-    "cp_async_wait": (K.ASYNC_WAIT, (("opcode", "cp.async.wait_group"),)),
-    "cp_async_fence": (K.ASYNC_COMMIT, (("opcode", "cp.async.commit_group"),)),
     "cp_async_bulk_commit_group": (K.ASYNC_COMMIT, (("opcode", "cp.async.bulk.commit_group"),)),
     **dict.fromkeys(("cp_async_bulk_wait_group", "cp_async_bulk_wait_group_read"),
                     (K.ASYNC_WAIT, (("opcode", "cp.async.bulk.wait_group"),))),

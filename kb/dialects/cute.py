@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kb.ops import OpKind
+
 TENSORS = frozenset({"Tensor", "cute::Tensor"})
 """The type of every tensor: what it is of is deduced where it is made."""
 
@@ -61,6 +63,12 @@ ATOMS_OF = frozenset({"local_partition"})
 
 COPIES = frozenset({"copy", "copy_aligned", "copy_unpack"})
 PRODUCTS = frozenset({"gemm"})
+ON_COPIES: dict[str, tuple[OpKind, tuple[tuple[str, str], ...]]] = {
+    "cp_async_wait": (OpKind.ASYNC_WAIT, (("opcode", "cp.async.wait_group"),)),
+    "cp_async_fence": (OpKind.ASYNC_COMMIT, (("opcode", "cp.async.commit_group"),)),
+}
+"""What closes a group of asynchronous copies, and what waits until so many groups are left."""
+
 CLEARS, FILLS = frozenset({"clear"}), frozenset({"fill"})
 
 
