@@ -18,16 +18,26 @@ def traits(definition: n.Definition, library: Library) -> dict[str, n.Record]:
     wanted = [(i, p.name) for i, p in enumerate(definition.template) if p.dtype == "typename"]
     if not wanted:
         return {}
-    for arguments, names in library.instances(definition.name):
-        for place, name in wanted:
-            given = arguments[place] if place < len(arguments) else None
-            written = names.get(_named(given))
-            last = (_named(given) if written is None else written.name).rpartition("::")[2]
-            found.setdefault(name, set()).add(last)
+    for place, name in wanted:
+        found[name] = {*_structs(definition.name, place, library)}
     records = {name: library.records(next(iter(given))) for name, given in found.items()
                if len(given) == 1 and next(iter(given))}  # fmt: skip
     return {name: several[0] for name, several in records.items()
             if len(several) == 1 and not several[0].specialised}  # fmt: skip
+
+
+def _structs(name: str, place: int, library: Library, depth: int = 0) -> Iterator[str]:
+    """The last names of what host code of the file gives for one template parameter of a function;
+    through the template parameters of functions that only hand it on."""
+    for arguments, names, around in library.instances(name):
+        given = _named(arguments[place] if place < len(arguments) else None)
+        own = [one.name for one in around.template]
+        if given in own and given not in names and depth < MAX_HANDED:
+            handed = [*_structs(around.name, own.index(given), library, depth + 1)]
+            yield from handed or [given]
+            continue
+        written = names.get(given)
+        yield (given if written is None else written.name).rpartition("::")[2]
 
 
 def codes(definition: n.Definition, library: Library) -> dict[str, n.Definition]:

@@ -302,7 +302,7 @@ class TensorReader(LayoutReader):
         """A type; what every tensor is of is deduced where it is made."""
         if written.name in cute.TENSORS:
             return UNKNOWN
-        asked = written.arguments[0] if written.name.startswith("decltype(") else None
+        asked = next(iter(written.arguments), None) if written.name[:9] == "decltype(" else None
         made = self._made_type(asked, frame, hops) if isinstance(asked, n.Call) else None
         return made or super()._base(written, frame, hops)
 

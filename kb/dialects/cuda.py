@@ -55,8 +55,7 @@ _MATH = (
     *_rows(K.MINIMUM, "lhs rhs",
            "fminf fmin std::fmin min ::min std::min umin __hmin __hmin2 __hmin_nan "
            "cuda::std::min cute::min min.f32"),
-    *_rows(K.CEIL_DIV, "lhs rhs", "cute::ceil_div cutlass::ceil_div"),
-    *_rows(K.CLAMP, "x low high", "std::clamp"),
+    Row("std::clamp", K.CLAMP, "x low high"), Row("cute::ceil_div", K.CEIL_DIV, "lhs rhs"),
     *_rows(K.UMULHI, "lhs rhs", "__umulhi __mulhi __umul64hi"),
     *_rows(K.EQ, "lhs rhs", "__heq __heq2"), *_rows(K.NE, "lhs rhs", "__hne"),
     *_rows(K.LT, "lhs rhs", "__hlt __hlt2"), *_rows(K.LE, "lhs rhs", "__hle"),

@@ -146,3 +146,32 @@ def test_the_word_before_a_type_made_in_place_is_no_argument() -> None:
 def ops_in(loop: Op, kind: OpKind) -> list[Op]:
     """The operations of a kind that stand directly in a loop."""
     return [op for region in loop.regions for op in region.ops if op.kind == kind]
+
+
+def test_a_number_asked_of_a_tensor_by_its_type_is_no_type() -> None:
+    text = PRODUCT.replace(
+        "    Tensor rows = make_tensor(acc.data(), acc.layout());\n",
+        "    Tensor rows = make_tensor(acc.data(), acc.layout());\n"
+        "    constexpr int count = decltype(size(rows))::value;\n    by += count;\n",
+    )
+    assert ops(sound(text), OpKind.MMA)
+
+
+_HANDED = """template <int N> struct Sizes { static constexpr int rows = N; using Element = half; };
+template <typename Traits> __global__ void k(const half* x, half* y) {
+    using Element = typename Traits::Element;
+    y[threadIdx.x] = static_cast<Element>(x[threadIdx.x] * 2.f);
+}
+template <typename Traits> void launch(const half* x, half* y) { k<Traits><<<1, 32>>>(x, y); }
+void start(const half* x, half* y, int n) {
+    if (n < 64) launch<Sizes<64>>(x, y); else launch<OTHER<128>>(x, y);
+}
+"""
+
+
+@pytest.mark.parametrize(("other", "known"), [("Sizes", True), ("Others", False)])
+def test_a_struct_that_functions_of_the_host_hand_on(other: str, known: bool) -> None:
+    """What the kernel's type parameter is stands in the callers of the function that launches."""
+    kernel = sound(_HANDED.replace("OTHER", other))
+    told = [op for op in ops(kernel, OpKind.DTYPE) if op.attribute("name") == "f16"]
+    assert bool(told) is known
