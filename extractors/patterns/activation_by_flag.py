@@ -8,8 +8,10 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.cases_tensors import FLASH_CAPPED
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import LOOPS, Node
+from kb.analysis.tangents import scored
 from kb.evidence import Decision
 from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, READS, REDUCTIONS, WRITES, OpKind
 
@@ -78,6 +80,7 @@ class ActivationByFlag(Pattern):
         Case(_CUDA, "optional activation"),
     )
     near_misses = (
+        NearMiss(FLASH_CAPPED, why="scores are held below a bound before their softmax"),
         NearMiss(
             vary(_TRITON, ("    if SWISH:\n        y =", "    y =")), why="always an activation"
         ),
@@ -133,6 +136,8 @@ def _acted(facts: Facts, branch: Node) -> Iterator[Where]:
     for place, result in enumerate(branch.op.results):
         values = [end[place] for end in ends if place < len(end)]
         if len(values) < 2 or not _stored(facts, branch, result.name):
+            continue
+        if scored(facts, facts.threads, branch):
             continue
         for made, kept in (values, values[::-1]):
             source = graph.producer(kept)

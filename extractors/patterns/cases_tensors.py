@@ -119,3 +119,12 @@ then those before it."""
 
 FLASH_ANEW = FLASH_TENSORS.replace("for (; t >= 0; --t)", "for (t = 7; t >= 0; --t)")
 """The same, where the second loop does not go on where the first one ends."""
+
+FLASH_CAPPED = FLASH_TENSORS.replace(
+    "__global__ void attend(", "template <bool capped> __global__ void attend("
+).replace(
+    "        step<",
+    "        if constexpr (capped)\n"
+    "            for (int i = 0; i < size(s); ++i) s(i) = tanhf(s(i) * 0.02f);\n        step<",
+)
+"""The same, where a flag holds scores below a bound."""

@@ -65,9 +65,10 @@ class ScaleInExponent(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         given = facts.graph.function.parameter_names
+        plain = [e for e in facts.exponentials if not e.rescale]
         found = [
             e.product
-            for e in facts.exponentials
+            for e in plain or facts.exponentials
             if e.product is not None
             and e.difference is not None
             and e.origin is Statistic.REDUCED

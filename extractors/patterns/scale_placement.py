@@ -24,6 +24,7 @@ from extractors.patterns.cases_pointer import (
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_scales import NOT_SCALED_LAST, SCALED_LAST, SCALED_PARTS
+from extractors.patterns.cases_tensors import FLASH_CAPPED
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.side_output import handed
 from kb.analysis.exponentials import Exponential, is_log2e
@@ -42,6 +43,7 @@ from kb.analysis.scalings import (
     scales,
     scaling,
 )
+from kb.analysis.specialise import branches
 from kb.analysis.tangents import tangents
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
@@ -111,6 +113,7 @@ class ScalePlacement(Pattern):
     axis = "scale_placement"
     source = "Dao, FlashAttention-2 (2023), section 3.1; max(c s) = c max(s) for c > 0"
     matches = (
+        Case(FLASH_CAPPED, "scale folded into (s*scale - m) FMA"),
         Case(ATTENTION, "scale folded into (s*scale - m) FMA"),
         Case(ATTENTION_POINTER, "scale S before max"),
         Case(
@@ -250,10 +253,11 @@ class ScalePlacement(Pattern):
             and not e.rescale
             and not is_log2e(facts.values.literal(e.scale or ""))
         ]
-        if after and folded and not before:
+        flags = {branch.node for branch in branches(facts)}
+        if after and folded and all(flags & {*facts.guards(n)} for n in before):
             parts = [n for e in folded for n in (e.product, e.difference) if n is not None]
             yield "scale folded into (s*scale - m) FMA", [*after[:1], *parts]
-        elif before:
+        if before:
             yield "scale S before max", before
 
     def _running(self, facts: Facts) -> list[Node]:

@@ -14,6 +14,7 @@ from kb.analysis.idioms import between_lanes, comparisons, is_wide, sides
 from kb.analysis.rebuilt import lanes, width
 from kb.analysis.rotations import rotations
 from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.tangents import scored
 from kb.ops import OpKind
 
 _PLACES = frozenset({AtomKind.BLOCK, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LOADED})
@@ -263,7 +264,8 @@ def scaled(facts: Facts, below: Iterable[Node]) -> list[Node]:
 
 def activated(facts: Facts) -> list[Node]:
     """Logistic and hyperbolic functions, the error function, and what holds above zero."""
-    plain = facts.graph.of(OpKind.SIGMOID, OpKind.TANH, OpKind.ERF)
+    plain = facts.graph.of(OpKind.SIGMOID, OpKind.ERF)
+    plain += [n for n in facts.graph.of(OpKind.TANH) if not scored(facts, facts.graph, n)]
     curves = [n for n in facts.graph.of(OpKind.DIV) if logistic(facts, n)]
     bounds = [n for n in facts.graph.of(OpKind.MAXIMUM) if _above_zero(facts, n)]
     return list(dict.fromkeys([*plain, *curves, *swishes(facts), *bounds]))

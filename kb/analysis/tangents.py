@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.ops import OpKind
 
 _LOOKS = VIEWS | CASTS
@@ -20,6 +21,15 @@ def tangents(facts: Facts) -> list[tuple[Node, str]]:
             argument = _twice(facts, made.op.inputs[0])
             found += [(node, argument)] if argument is not None else []
     return found
+
+
+def scored(facts: Facts, graph: Graph, node: Node) -> bool:
+    """Whether a softmax behind a node of the program, or of its threads, is taken of what the node
+    gives: that is a score."""
+    below = (e for e in facts.exponentials if e.origin is Statistic.REDUCED)
+    return any(
+        e.node.index > node.index and graph.rests_on(e.node.op.inputs[0], node) for e in below
+    )
 
 
 def _twice(facts: Facts, value: str) -> str | None:
