@@ -34,6 +34,8 @@ class EngineReader(ByteReader):
             operands = [("pending", self.read(one).name) for one in given[:1]]
             self.writer.emit(kind, operands, node.at, (), attributes)
             return Val("")
+        if last in cute.NAMED and name.rpartition("::")[0].endswith("NamedBarrier"):
+            return self._at_barrier(node, cute.NAMED[last], last)
         if last.startswith("mbarrier_") and last in BARRIERS:
             return self._on_barrier(node, last)
         if last in RANDOM and len(node.arguments) == 1:
@@ -42,6 +44,8 @@ class EngineReader(ByteReader):
 
     def barrier(self, node: n.Call, function: n.Field) -> Val | None:
         """A method of a barrier: it arrives, or waits."""
+        if function.name in cute.PIPELINES and not self.library.methods(function.name):
+            return self._at_barrier(node, cute.PIPELINES[function.name], function.name)
         if function.name not in BARRIERS:
             return None
         where = self.place(function.operand)
@@ -52,9 +56,13 @@ class EngineReader(ByteReader):
         return self._on_barrier(node, function.name)
 
     def _on_barrier(self, node: n.Call, name: str) -> Val:
+        return self._at_barrier(node, BARRIERS[name], name)
+
+    def _at_barrier(self, node: n.Call, kind: OpKind, name: str) -> Val:
         values = [self.read(one) for one in node.arguments]
         operands = [("read", value.name) for value in values if value.name]
-        self.writer.emit(BARRIERS[name], operands, node.at, (), [("name", name)])
+        scope = [("scope", "group")] if kind is OpKind.BARRIER else []
+        self.writer.emit(kind, operands, node.at, (), [("name", name), *scope])
         return Val("")
 
     def _bulk_copy(self, node: n.Call, name: str) -> Val:

@@ -79,7 +79,7 @@ class ExpressionBuilder:
         scope: n.CType | None = None
         while last.type == "qualified_identifier":
             around = last.child_by_field_name("scope")
-            if around is not None and around.type == "template_type":
+            if around is not None and around.type in ("template_type", "decltype"):
                 scope = self.written(around)
             inner = last.child_by_field_name("name")
             if inner is None:

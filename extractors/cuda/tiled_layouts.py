@@ -135,7 +135,7 @@ class LayoutReader(EngineReader):
         if written is None:
             return None
         words = self._words_behind(f"{written.name}::{written.member}".removesuffix("::"))
-        return next((words[word] for word in sorted(cute.MIXED) if word in words), None)
+        return next((at for word, at in words.items() if cute.mixes(word)), None)
 
     @contextmanager
     def led_from(self, at: n.Place) -> Iterator[None]:

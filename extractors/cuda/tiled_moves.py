@@ -120,9 +120,9 @@ class TensorMover(TensorReader):
             return None
         values = [self.load(one, node.at) if isinstance(one, Slot) else one for one in ends]
         atom, told = self.atom(tiled)
-        engine = atom.engine if atom.shape else "mma.sync"
-        attributes: list[tuple[str, Literal]] = [("opcode", engine)]
-        attributes.append(("scope", _WARPS.get(engine, "warp")))
+        engine = atom.engine
+        attributes: list[tuple[str, Literal]] = [("opcode", engine)] if engine else []
+        attributes += [("scope", _WARPS.get(engine, "warp"))] if engine else []
         if atom.shape:
             attributes.append(("shape", atom.shape))
         operands = [

@@ -33,12 +33,43 @@ class TensorReader(LayoutReader):
         function = node.function
         if isinstance(function, n.Field):
             return self._of_method(node, function, hint)
+        if isinstance(function, n.Call):
+            return self._of_made(node, function, hint)
         if not isinstance(function, n.Name):
             return None
         if self._is_tensor(function):
             return self._at(node, hint)
         last = self.of_cute(function)
         return self._made(node, function, last, hint) if last else None
+
+    def _of_made(self, node: n.Call, made: n.Call, hint: str) -> Val | None:
+        """A part of a tensor that is made in place: `logical_divide(t, shape)(i, _)`."""
+        called = made.function
+        if (
+            not isinstance(called, n.Name)
+            or self.of_cute(called) not in cute.SEEN_ANEW | cute.TILES
+        ):
+            return None
+        where, name = self.tensor_place(made), n.Name(made.at, "(tensor)")
+        if where is None:
+            value, key = self.read(made), self.key("tensor")
+            if value.kind.to is None and value.kind.record != cute.COORDINATES:
+                return None
+            self.kinds[key], self.names[key] = value.kind, value
+            where = Slot(key, value.kind)
+        self.bind(name.text, where)
+        return self.tensor_call(replace(node, function=name), hint)
+
+    def static_member(
+        self, head: str, name: str, at: n.Place, hint: str, scope: n.CType | None = None
+    ) -> Val | None:
+        """`decltype(size(tensor))::value` is the size of the tensor."""
+        asked = scope.arguments[0] if scope is not None and scope.arguments else None
+        if scope is not None and scope.name[:9] == "decltype(" and name == "value":
+            called = asked.function if isinstance(asked, n.Call) else None
+            if isinstance(called, n.Name) and self.of_cute(called) in cute.EXTENTS:
+                return self.read(asked, hint) if isinstance(asked, n.Call) else None
+        return super().static_member(head, name, at, hint, scope)
 
     def _is_tensor(self, function: n.Name) -> bool:
         bound = self.frame.find(function.text)
@@ -54,7 +85,9 @@ class TensorReader(LayoutReader):
         if isinstance(function, n.Field):
             if function.name in cute.RETILED and len(node.arguments) == 1:
                 return self._registers(node.arguments[0])
-            return None
+            held = self.place(function.operand) if function.name == "data" else None
+            over = isinstance(held, Slot) and held.kind.to is not None and not held.kind.shape
+            return held if over and isinstance(function.operand, n.Name) else None
         if not isinstance(function, n.Name):
             return None
         if self._is_tensor(function):
@@ -195,6 +228,8 @@ class TensorReader(LayoutReader):
             if where is not None:
                 return self.load(where, at, hint)
             base = self.read(given[0])
+            if base.kind.record == cute.COORDINATES:
+                return base
             return self._renamed(base, at) if base.kind.to is not None else None
         return None
 
@@ -332,6 +367,10 @@ class TensorReader(LayoutReader):
             return self._fragment(self.tiled(function.operand), given[0], name, at, hint)
         if name in cute.RETILED and len(given) == 1:
             return self.read(given[0], hint)
+        if name == "data" and not given and isinstance(function.operand, n.Field):
+            field = self.place(function.operand)
+            if isinstance(field, Memory) and field.kind.shape:
+                return self.decayed(field)
         if name in ("data", "get") and not given:
             held = self.place(function.operand) if isinstance(function.operand, n.Name) else None
             tensor = held is not None and held.kind.to is not None and not held.kind.shape

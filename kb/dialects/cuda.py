@@ -243,9 +243,8 @@ VECTORS: dict[str, tuple[str, int]] = {
 }  # fmt: skip
 """Built-in vector types: element type and number of elements."""
 
-TEMPLATE_VECTORS = frozenset({"cutlass::Array", "cutlass::AlignedArray"})
-"""Types of so many elements of a type, which are their first two arguments. Source: CUTLASS,
-array.h."""
+TEMPLATE_VECTORS = {"cutlass::Array", "cutlass::AlignedArray", "cute::array", "cute::array_aligned"}
+"""Types of so many elements of a type, their first two arguments. Source: CUTLASS, array.h."""
 
 CONVERTERS = frozenset({"cutlass::NumericArrayConverter", "cutlass::NumericConverter"})
 """Structs that convert what they are called with to their first argument. Source: CUTLASS,

@@ -64,10 +64,25 @@ ATOMS_OF = frozenset({"local_partition"})
 COPIES = frozenset({"copy", "copy_aligned", "copy_unpack"})
 PRODUCTS = frozenset({"gemm"})
 ON_COPIES: dict[str, tuple[OpKind, tuple[tuple[str, str], ...]]] = {
+    "warpgroup_commit_batch": (OpKind.ASYNC_COMMIT, (("opcode", "wgmma.commit_group"),)),
+    "warpgroup_wait": (OpKind.ASYNC_WAIT, (("opcode", "wgmma.wait_group"),)),
+    "warpgroup_arrive": (OpKind.FENCE, (("opcode", "wgmma.fence"),)),
     "cp_async_wait": (OpKind.ASYNC_WAIT, (("opcode", "cp.async.wait_group"),)),
     "cp_async_fence": (OpKind.ASYNC_COMMIT, (("opcode", "cp.async.commit_group"),)),
 }
-"""What closes a group of asynchronous copies, and what waits until so many groups are left."""
+"""What closes a group of asynchronous copies or products, and what waits until so many groups are
+left."""
+
+PIPELINES: dict[str, OpKind] = {
+    "consumer_wait": OpKind.BARRIER_WAIT, "producer_acquire": OpKind.BARRIER_WAIT,
+    "consumer_release": OpKind.BARRIER_ARRIVE, "producer_commit": OpKind.BARRIER_ARRIVE,
+}  # fmt: skip
+"""Methods of CUTLASS's pipelines: which wait for a stage, and which hand it on. Source: CUTLASS,
+cutlass/pipeline/sm90_pipeline.hpp."""
+
+NAMED: dict[str, OpKind] = {"arrive": OpKind.BARRIER_ARRIVE, "sync": OpKind.BARRIER}
+"""What is done at a named barrier by some of a block's warps. Source: CUTLASS,
+cutlass/arch/barrier.h, NamedBarrier."""
 
 CLEARS, FILLS = frozenset({"clear"}), frozenset({"fill"})
 
@@ -83,7 +98,12 @@ def written_by(name: str, count: int) -> frozenset[int] | None:
     return None
 
 
-QUIET = frozenset({"CUTE_STATIC_ASSERT_V", "CUTE_STATIC_ASSERT", "CUTE_GCC_UNREACHABLE", "print"})
+QUIET = frozenset(
+    {
+        "CUTE_STATIC_ASSERT_V", "CUTE_STATIC_ASSERT", "CUTE_GCC_UNREACHABLE", "print",
+        "warpgroup_fence_operand",
+    }
+)  # fmt: skip
 """What computes nothing when the kernel runs."""
 
 READ_ONLY = (
@@ -93,8 +113,14 @@ READ_ONLY = (
 )  # fmt: skip
 """Functions and methods that write none of their arguments."""
 
-MIXED = frozenset({"Swizzle", "cute::Swizzle"})
-"""What mixes positions in memory by an exclusive or."""
+
+def mixes(word: str) -> bool:
+    """Whether a name says that positions in memory are mixed by an exclusive or."""
+    last = word.rpartition("::")[2]
+    return last in ("Swizzle", "ss_smem_selector", "rs_smem_selector") or (
+        last.startswith("Layout_") and "_SW" in last
+    )
+
 
 COORDINATES = "cute::ArithTuple"
 """The type of the elements of an identity tensor."""
@@ -140,6 +166,8 @@ def atom(words: frozenset[str]) -> Atom:
         last = word.rpartition("::")[2]
         if last in _WIDE:
             bits.add(_WIDE[last])
+        if "GMMA" in word.split("::") and last.endswith("_op_selector"):
+            engines.add("wgmma")
         if not last.startswith("SM"):
             continue
         parts = last.split("_")
