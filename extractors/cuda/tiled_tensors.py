@@ -44,11 +44,8 @@ class TensorReader(LayoutReader):
 
     def _of_made(self, node: n.Call, made: n.Call, hint: str) -> Val | None:
         """A part of a tensor that is made in place: `logical_divide(t, shape)(i, _)`."""
-        called = made.function
-        if (
-            not isinstance(called, n.Name)
-            or self.of_cute(called) not in cute.SEEN_ANEW | cute.TILES
-        ):
+        called = self.of_cute(made.function) if isinstance(made.function, n.Name) else ""
+        if called not in cute.SEEN_ANEW | cute.TILES:
             return None
         where, name = self.tensor_place(made), n.Name(made.at, "(tensor)")
         if where is None:
@@ -340,6 +337,13 @@ class TensorReader(LayoutReader):
         asked = next(iter(written.arguments), None) if written.name[:9] == "decltype(" else None
         made = self._made_type(asked, frame, hops) if isinstance(asked, n.Call) else None
         return made or super()._base(written, frame, hops)
+
+    def _of_trait(self, parameter: str, member: str, hops: int) -> Kind:
+        """A member type of the struct that a type parameter stands for; of one of another library
+        the name by which the struct has it, which leads to all that its alias says."""
+        found = super()._of_trait(parameter, member, hops)
+        other = found.record and not self.library.records(found.record)
+        return Kind(record=f"{parameter}::{member}") if other else found
 
     def _made_type(self, node: n.Call, frame: Frame, hops: int) -> Kind | None:
         """`decltype(make_tensor<T>(shape))`: as many elements of T as the shape says."""
