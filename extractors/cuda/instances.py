@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
@@ -19,25 +20,37 @@ def traits(definition: n.Definition, library: Library) -> dict[str, n.Record]:
     if not wanted:
         return {}
     for place, name in wanted:
-        found[name] = {*_structs(definition.name, place, library)}
+        found[name] = {one.name for one in structs(definition.name, place, library)}
     records = {name: library.records(next(iter(given))) for name, given in found.items()
                if len(given) == 1 and next(iter(given))}  # fmt: skip
     return {name: several[0] for name, several in records.items()
             if len(several) == 1 and not several[0].specialised}  # fmt: skip
 
 
-def _structs(name: str, place: int, library: Library, depth: int = 0) -> Iterator[str]:
-    """The last names of what host code of the file gives for one template parameter of a function;
-    through the template parameters of functions that only hand it on."""
-    for arguments, names, around in library.instances(name):
-        given = _named(arguments[place] if place < len(arguments) else None)
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A struct, or what stands for one, that host code gives for a template parameter: its last
+    name, its arguments, and where it is named."""
+
+    name: str
+    arguments: tuple[n.CType | n.Expr, ...]
+    at: n.Place
+
+
+def structs(name: str, place: int, library: Library, depth: int = 0) -> Iterator[Given]:
+    """What host code of the file gives for one template parameter of a function; through the
+    template parameters of functions that only hand it on."""
+    for arguments, names, around, at in library.instances(name):
+        written = arguments[place] if place < len(arguments) else None
+        given = _named(written)
         own = [one.name for one in around.template]
         if given in own and given not in names and depth < MAX_HANDED:
-            handed = [*_structs(around.name, own.index(given), library, depth + 1)]
-            yield from handed or [given]
+            handed = [*structs(around.name, own.index(given), library, depth + 1)]
+            yield from handed or [Given(given, (), at)]
             continue
-        written = names.get(given)
-        yield (given if written is None else written.name).rpartition("::")[2]
+        meant = names.get(given, written)
+        inner = meant.arguments if isinstance(meant, n.CType | n.Name) else ()
+        yield Given(_named(meant).rpartition("::")[2], inner, at)
 
 
 def codes(definition: n.Definition, library: Library) -> dict[str, n.Definition]:

@@ -45,6 +45,7 @@ from extractors.cuda.routes import Routes
 from extractors.cuda.shares import shares
 from extractors.cuda.sizes import tiles_by_size
 from extractors.cuda.split_count import parts_by_count
+from extractors.cuda.struct_tiles import tiles_by_struct
 from extractors.cuda.taken import values_taken
 from extractors.cuda.tensors import handed_twice, layouts
 from extractors.cuda.unread import Texts
@@ -132,7 +133,11 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         kept += [*_stated(mine, definition), *values_taken(mine, definition)]
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
-        tiles = (*tiles_by_size(definition, mine), *shares(mine, origins, found.library, counters))
+        tiles = (
+            *tiles_by_size(definition, mine),
+            *tiles_by_struct(definition, found.library, path),
+            *shares(mine, origins, found.library, counters),
+        )
         if not any(one.axis == "tile_selection" for one in (*warps, *tiles)):
             tiles = whole_blocks(warps)
         given = (*layouts(mine, path), *handed_twice(kernel, mine, len(definition.template)),

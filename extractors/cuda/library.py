@@ -60,8 +60,8 @@ _HEADERS: dict[str, Header] = {}
 MAX_KEPT = 400
 
 
-Instance = tuple[tuple[n.CType | n.Expr, ...], Mapping[str, n.CType], n.Definition]
-"""Arguments of a template, with the type aliases around and the function that names it."""
+Instance = tuple[tuple[n.CType | n.Expr, ...], Mapping[str, n.CType], n.Definition, n.Place]
+"""Arguments of a template, with the type aliases around, the function that names it, and where."""
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ def _instances(unit: n.Unit) -> Iterator[tuple[str, Instance]]:
         aliases = {x.name: x.type for x in nodes if isinstance(x, n.Alias)}
         for x in nodes:
             if isinstance(x, n.Name) and x.arguments:
-                yield x.text.rpartition("::")[2], (x.arguments, aliases, function)
+                yield x.text.rpartition("::")[2], (x.arguments, aliases, function, x.at)
 
 
 def gather(
