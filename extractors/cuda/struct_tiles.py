@@ -8,7 +8,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
 from extractors.cuda.instances import Given, structs
 from extractors.cuda.library import Library
-from kb.evidence import AxisKind, Decision, Lines
+from kb.evidence import AxisKind, Decision
 
 
 def tiles_by_struct(definition: n.Definition, library: Library, path: str) -> Iterator[Decision]:
@@ -18,24 +18,21 @@ def tiles_by_struct(definition: n.Definition, library: Library, path: str) -> It
         if parameter.dtype != "typename":
             continue
         given = [one for one in structs(definition.name, at, library) if one.at.path == path]
-        named: dict[str, dict[tuple[object, ...], set[Lines]]] = {}
-        for one in given:
-            if numbers := _numbers(one):
-                several = named.setdefault(one.name, {})
-                several.setdefault(numbers, set()).add(place(one.at))
-        for name, several in named.items():
-            if len(several) > 1 and library.records(name):
-                lines = {line for found in several.values() for line in found}
+        for name in dict.fromkeys(one.name for one in given if library.records(one.name)):
+            same = [one for one in given if one.name == name]
+            several: dict[int, set[int]] = {}
+            for where, number in (pair for one in same for pair in _numbers(one)):
+                several.setdefault(where, set()).add(number)
+            if any(len(numbers) > 1 for numbers in several.values()):
+                lines = {place(one.at) for one in same}
                 yield Decision(
                     axis="tile_selection", value="heuristic(shape)", kind=AxisKind.HOST,
                     pattern="closed-form-tile-heuristic", lines=tuple(sorted(lines)),
                 )  # fmt: skip
 
 
-def _numbers(given: Given) -> tuple[object, ...]:
+def _numbers(given: Given) -> Iterator[tuple[int, int]]:
     """The numbers among the arguments of a struct, by their places; truth values are none."""
-    return tuple(
-        (at, one.value)
-        for at, one in enumerate(given.arguments)
-        if isinstance(one, n.Constant) and type(one.value) is int
-    )
+    for at, one in enumerate(given.arguments):
+        if isinstance(one, n.Constant) and type(one.value) is int:
+            yield at, one.value
