@@ -8,6 +8,8 @@ from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.ops import OpKind
 
 _LOOKS = VIEWS | CASTS
+_OF_ROWS = (Statistic.REDUCED, Statistic.LOADED)
+"""What a softmax takes from its scores: a maximum, or in the backward pass what was stored."""
 
 
 def tangents(facts: Facts) -> list[tuple[Node, str]]:
@@ -26,7 +28,7 @@ def tangents(facts: Facts) -> list[tuple[Node, str]]:
 def scored(facts: Facts, graph: Graph, node: Node) -> bool:
     """Whether a softmax behind a node of the program, or of its threads, is taken of what the node
     gives: that is a score."""
-    below = (e for e in facts.exponentials if e.origin is Statistic.REDUCED)
+    below = (e for e in facts.exponentials if e.origin in _OF_ROWS)
     return any(
         e.node.index > node.index and graph.rests_on(e.node.op.inputs[0], node) for e in below
     )
