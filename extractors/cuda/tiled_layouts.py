@@ -125,7 +125,8 @@ class LayoutReader(EngineReader):
         """What the alias behind a type, and those that it names, say of its atom, and where."""
         words = self._words_behind(kind.record) if kind.record else {}
         found = cute.atom(frozenset(words))
-        told = (at for word, at in words.items() if cute.atom(frozenset({word})).engine)
+        alone = ((cute.atom(frozenset({word})), at) for word, at in words.items())
+        told = (at for one, at in alone if one.engine or (one.bits and not found.engine))
         return found, next(told, None)
 
     def mixed(self, node: n.Expr) -> n.Place | None:
@@ -159,6 +160,8 @@ class LayoutReader(EngineReader):
             for alias in self.library.aliases(last):
                 inner = set(_names(alias.type))
                 pending += sorted(inner)
+                if _of_single_values(alias.type):
+                    found[cute.SINGLE] = alias.at
                 for word in inner:
                     found.setdefault(word, alias.at)
         return found
@@ -174,9 +177,22 @@ def _names(node: object) -> Iterator[str]:
         elif is_dataclass(one) and not isinstance(one, type):
             if isinstance(one, n.CType):
                 yield one.name + ("::" + one.member if one.member else "")
+                yield from (f"{one.name}<{a.value}>" for a in one.arguments
+                            if isinstance(a, n.Constant))  # fmt: skip
             elif isinstance(one, n.Name):
                 yield one.text
             pending += [getattr(one, part.name) for part in fields(one)]
+
+
+def _of_single_values(written: n.CType) -> bool:
+    """Whether a type is that of a tiled copy of which each thread moves single values."""
+    made = written.arguments[0] if written.arguments else None
+    if not isinstance(made, n.Call) or len(made.arguments) < 3:
+        return False
+    values = made.arguments[2]
+    shape = values.type.arguments[:1] if isinstance(values, n.Braces) and values.type else ()
+    numbers = [name for name in _names(shape) if name[:1] == "_"]
+    return bool(numbers) and set(numbers) == {"_1"}
 
 
 def _spelled(one: n.Expr) -> str:

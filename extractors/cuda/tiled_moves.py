@@ -72,16 +72,22 @@ class TensorMover(TensorReader):
                 with self.led_from(at):
                     self.writer.emit(OpKind.ASYNC_COPY, operands, told or at, (), attributes)
                 return Val("")
-        value = self._loaded_from(source, target, atom, at)
-        if isinstance(target, Slot):
-            self.store(target, value, at)
-        else:
-            self.store(Memory(target, target.kind.to or value.kind), value, at)
+        wide: list[tuple[str, Literal]] = [("bits", atom.bits)] if atom.bits and told else []
+        with self.led_from(at):
+            value = self._loaded_from(source, target, atom, at, (wide, told or at))
+            if isinstance(target, Slot):
+                self.store(target, value, at)
+            else:
+                there = Memory(target, target.kind.to or value.kind)
+                operands = [("pointer", target.name), ("value", value.name)]
+                attributes = [*self.access(there), *wide]
+                self.writer.emit(OpKind.STORE, operands, told or at, (), attributes)
         return Val("")
 
     def _loaded_from(
-        self, source: Slot | Val, target: Slot | Val, atom: cute.Atom, at: n.Place
-    ) -> Val:
+        self, source: Slot | Val, target: Slot | Val, atom: cute.Atom, at: n.Place,
+        told: tuple[list[tuple[str, Literal]], n.Place],
+    ) -> Val:  # fmt: skip
         """The value at the source of a copy."""
         if isinstance(source, Slot):
             return self.load(source, at)
@@ -95,10 +101,10 @@ class TensorMover(TensorReader):
             operands, results = [("pointer", source.name)], [("", kind)]
             made = self.writer.emit(OpKind.MATRIX_LOAD, operands, at, results, attributes)
             return Val(made[0], kind)
+        attributes = [*self.access(Memory(source, element)), *told[0]]
         return self.one(
-            OpKind.LOAD, [("pointer", source.name)], at, kind,
-            attributes=self.access(Memory(source, element)),
-        )  # fmt: skip
+            OpKind.LOAD, [("pointer", source.name)], told[1], kind, attributes=attributes
+        )
 
     def _by_engine(self, bulk: n.Call, source: Val, target: Val, at: n.Place) -> Val:
         """A copy by the copy engine: `tma.with(barrier)` names the barrier that it completes."""

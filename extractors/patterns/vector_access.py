@@ -161,8 +161,8 @@ class VectorAccess(Pattern):
         for node in facts.threads.of(OpKind.LOAD, OpKind.STORE, OpKind.ASYNC_COPY):
             copied = node.op.kind == OpKind.ASYNC_COPY
             moved = None if copied else self._moved(facts, node)
-            bits = sized(facts.threads, moved)
-            told = f"{bits[0]}-bit" if bits else self._value(moved)
+            bits = node.op.attribute("bits") or next(iter(sized(facts.threads, moved) or ()), 0)
+            told = f"{bits}-bit" if bits else self._value(moved)
             value = _copied(facts, node) if copied else told
             if node.op.attribute("space") != "shared" and value:
                 found.setdefault(value, []).extend([*counted(facts.threads, moved), node])

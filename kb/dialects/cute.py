@@ -126,6 +126,10 @@ COORDINATES = "cute::ArithTuple"
 """The type of the elements of an identity tensor."""
 
 
+SINGLE = "(one value)"
+"""Stands among the names behind a tiled copy of which each thread moves one value at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Atom:
     """What a copy or product atom does: `engine` async, bulk or matrix for copies, else the
@@ -149,6 +153,7 @@ _INSTRUCTIONS = {
     90: "wgmma",
     100: "tcgen05.mma",
 }
+_ALIGNED = "AutoVectorizingCopyWithAssumedAlignment<"
 _WIDE = {"uint128_t": 128, "uint64_t": 64, "uint32_t": 32}
 
 
@@ -164,8 +169,8 @@ def atom(words: frozenset[str]) -> Atom:
     )
     for word in words:
         last = word.rpartition("::")[2]
-        if last in _WIDE:
-            bits.add(_WIDE[last])
+        if (last in _WIDE or last.startswith(_ALIGNED)) and SINGLE not in words:
+            bits.add(_WIDE.get(last) or int(last[len(_ALIGNED) : -1]))
         if "GMMA" in word.split("::") and last.endswith("_op_selector"):
             engines.add("wgmma")
         if not last.startswith("SM"):
