@@ -31,7 +31,7 @@ Origin = tuple[str, tuple[int, int]]
 class Place(tuple[int, int]):
     """First and last line of a call, for what a helper of another file does there; `origin` is
     where that stands, `through` the calls in other files that lead there. Equal to the bare lines,
-    and to a place of the same origin."""
+    and to a place of the same origin that the same calls lead to."""
 
     origin: Origin
     through: tuple[Origin, ...]
@@ -48,8 +48,10 @@ class Place(tuple[int, int]):
         return made
 
     def __eq__(self, other: object) -> bool:
-        """Equal lines, of one origin when both have one."""
-        same = not isinstance(other, Place) or other.origin == self.origin
+        """Equal lines, of one origin and way when both have one."""
+        same = not isinstance(other, Place) or (
+            (other.origin, other.through) == (self.origin, self.through)
+        )
         return same and tuple.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:

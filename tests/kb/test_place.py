@@ -6,6 +6,7 @@ import copy
 import pickle
 from dataclasses import asdict
 
+from kb.evidence import Decision
 from kb.ir import Place, Span
 from kb.space import implied
 
@@ -33,3 +34,12 @@ def test_a_span_leads_to_its_origin() -> None:
     assert isinstance(span.head, Place)
     assert (span.lines.origin, span.head.origin) == (("near.cuh", (7, 8)), ("near.cuh", (7, 7)))
     assert not isinstance(Span(3, 0, 4, "k.cu").lines, Place)
+
+
+def test_two_ways_to_one_helper_are_two_places() -> None:
+    ways = [Place((3, 4), ("near.cuh", (7, 8)), (("far.h", (n, n)),)) for n in (5, 6)]
+    assert ways[0] != ways[1]
+    assert ways[0] == (3, 4) == ways[1]
+    told = Decision(axis="io_cast", value="upcast on load", pattern="p", lines=tuple(ways))
+    assert told.lines == ((3, 4),)
+    assert told.elsewhere == (("far.h", (5, 5)), ("far.h", (6, 6)), ("near.cuh", (7, 8)))
