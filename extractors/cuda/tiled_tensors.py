@@ -339,11 +339,13 @@ class TensorReader(LayoutReader):
         return made or super()._base(written, frame, hops)
 
     def _of_trait(self, parameter: str, member: str, hops: int) -> Kind:
-        """A member type of the struct that a type parameter stands for; of one of another library
-        the name by which the struct has it, which leads to all that its alias says."""
+        """A member type of the struct that a type parameter stands for; of a copy or a product the
+        name by which the struct has it, which leads to all that its alias says."""
         found = super()._of_trait(parameter, member, hops)
-        other = found.record and not self.library.records(found.record)
-        return Kind(record=f"{parameter}::{member}") if other else found
+        tiled = found.record.startswith("decltype(") or (
+            found.record.rpartition("::")[2] in cute.TILED_TYPES
+        )
+        return Kind(record=f"{parameter}::{member}") if tiled else found
 
     def _made_type(self, node: n.Call, frame: Frame, hops: int) -> Kind | None:
         """`decltype(make_tensor<T>(shape))`: as many elements of T as the shape says."""

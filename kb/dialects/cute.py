@@ -56,6 +56,7 @@ LIKE = frozenset({"make_fragment_like", "make_tensor_like"})
 
 SLICES = frozenset({"get_slice", "get_thread_slice"})
 TILED = frozenset({"make_tiled_copy_A", "make_tiled_copy_B", "make_tiled_copy_C"})
+TILED_TYPES = frozenset({"TiledMMA", "TiledCopy", "MMA_Atom", "Copy_Atom"})
 EXTENTS = frozenset({"size", "cosize", "rank", "shape", "stride", "tile_size"})
 IDENTITIES = frozenset({"make_identity_tensor", "make_coord_tensor"})
 TILES = frozenset({"local_tile", "inner_partition", "outer_partition"})
