@@ -5,14 +5,13 @@ from __future__ import annotations
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import comparisons, sides
-from kb.analysis.parameters import parameters_of
+from kb.analysis.parameters import strides_of
 from kb.analysis.symbolic import Expr
-from kb.knowledge import ParameterRole
 
 
 def places(facts: Facts, access: Access) -> list[tuple[str, ...]]:
     """Where an access is, whatever strides its array has."""
-    strides = {p.name for p in parameters_of(facts) if p.role is ParameterRole.STRIDE}
+    strides = strides_of(facts)
     found = [
         (str(number), *("stride" if atom.value in strides else atom.text for atom in factors))
         for index in access.index

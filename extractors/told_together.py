@@ -13,7 +13,7 @@ from extractors.host.facts import HostFacts
 from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
-from extractors.host.passes import AHEAD, HANDED_ON, LATER, LEFT
+from extractors.host.passes import AHEAD, BESIDE, HANDED_ON, LATER, LEFT
 from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
@@ -28,10 +28,11 @@ from extractors.told_strides import CONTIGUOUS, HANDED, in_any_order, laid_out
 from extractors.told_tails import with_demands
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
+from kb.analysis.parameters import roles_of
 from kb.evidence import AxisKind, Decision, Lines
 from kb.ir import MemorySpace, kernel_ops
 from kb.ir_scan import NAME
-from kb.knowledge import ParameterFact, ParameterRole
+from kb.knowledge import ParameterRole
 
 HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 """Axes that a decorator and a launch may both set."""
@@ -184,8 +185,9 @@ def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[D
     or not at all, or that are filled where they are missing; one decision per way, with the
     branches that ask for them."""
     kept: list[Decision] = []
-    unread = {p.name for p in detection.parameters if p.role is ParameterRole.UNUSED}
-    read = {p.name for p in detection.parameters if p.role is ParameterRole.INPUT}
+    roles = roles_of(detection.facts)
+    unread = {name for name, role in roles.items() if role is ParameterRole.UNUSED}
+    read = {name for name, role in roles.items() if role is ParameterRole.INPUT}
     for decision in decisions:
         if decision.axis != OPTIONAL:
             yield decision
@@ -209,10 +211,10 @@ def _operand(decision: Decision) -> tuple[str, str]:
     return decision.subject or "", ""
 
 
-def _named(decision: Decision, detection: Detection) -> list[ParameterFact]:
-    """The parameters that a decision is about."""
+def _roles(decision: Decision, detection: Detection) -> set[ParameterRole]:
+    """What the parameters, or fields of them, that a decision is about are for."""
     names = (decision.subject or "").split(", ")
-    return [p for p in detection.parameters if p.name in names]
+    return {role for name, role in roles_of(detection.facts).items() if name in names}
 
 
 def _overwrites(decision: Decision, detection: Detection, dummies: set[str]) -> bool:
@@ -220,38 +222,41 @@ def _overwrites(decision: Decision, detection: Detection, dummies: set[str]) -> 
     in place of an operand that is missing, or adds up an array that the kernel only reads, or puts
     the axes of one in order that the kernel writes."""
     if decision.pattern == TURNED_OVER:
-        return any(p.role is ParameterRole.INPUT for p in _named(decision, detection))
+        return ParameterRole.INPUT in _roles(decision, detection)
     if decision.axis not in ("aliasing", *SUMMED_UP) or decision.subject is None:
         return True
     if decision.pattern in (STAGES, MERGED):
         return True
     shared = decision.subject.split(", ")
-    read = {p.name for p in detection.parameters if p.role is ParameterRole.INPUT}
+    read = {n for n, role in roles_of(detection.facts).items() if role is ParameterRole.INPUT}
     if decision.axis == "aliasing" and dummies & read & {*shared}:
         return False
-    roles = {p.role for p in _named(decision, detection)}
+    roles = _roles(decision, detection)
     written = bool(roles & {ParameterRole.OUTPUT, ParameterRole.IN_OUT})
     return written and (len(roles) > 1 or decision.axis in SUMMED_UP)
 
 
 def _handed(decisions: Sequence[Decision], detection: Detection) -> Iterator[Decision]:
     """Of arrays that are handed from kernel to kernel, or put in order before, those that this one
-    reads, or writes, with the places: one decision for each way."""
-    roles = {p.name: p.role for p in detection.parameters}
+    reads, or writes, with the places: one decision for each way; where there are none, that the
+    kernel does a part of a call's work."""
+    roles = roles_of(detection.facts)
     kept: list[Decision] = []
-    for decision in decisions:
+    parts = [one for one in decisions if one.pattern == BESIDE]
+    for decision in (one for one in decisions if one.pattern != BESIDE):
         written = decision.value == LEFT or decision.pattern in (AHEAD, FINISHED)
         wanted = (ParameterRole.OUTPUT if written else ParameterRole.INPUT, _BOTH)
         if decision.pattern not in (HANDED_ON, PREPARED, AHEAD, FINISHED):
             yield decision
             continue
         uses = [a for a in detection.facts.accesses if a.array == decision.subject]
-        named = roles.get(decision.subject or "") in wanted
+        role = roles.get(decision.subject or "")
         used = any(a.is_store == written or a.is_atomic for a in uses)
-        if named or ("." in (decision.subject or "") and used):
+        if role in wanted or (role is None and used):
             lines = tuple(a.node.lines for a in uses)
             kept.append(replace(decision, lines=_united(decision.lines, lines)))
     yield from _one(kept)
+    yield from () if any(one.pattern == HANDED_ON for one in kept) else parts
 
 
 _SHOWN_HERE = (ADDED, BUFFER, WHOLE, SUMMED, MERGED, STAGES, ONE_TENSOR)

@@ -235,7 +235,8 @@ class Parameter:
     empty.
 
     `span` is where the source declares it, `Span(0)` when unknown; it is a note for reports, left
-    out of comparisons, of the text form and of the graph form.
+    out of comparisons, of the text form and of the graph form. `struct` names the parameter that it
+    is a field of, where an analysis takes a struct apart; a program that is kept has no such ones.
     """
 
     name: str
@@ -244,6 +245,7 @@ class Parameter:
     default: Literal = None
     has_default: bool = False
     span: Span = field(default=Span(0), compare=False)
+    struct: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,22 @@ def called_behind(
     return n.Call(builder.at(node), function, arguments)
 
 
+def element(builder: ExpressionBuilder, node: Syntax) -> n.Expr:
+    """`a[i]` behind a sign that the grammar takes for a pointer's."""
+    array, at = (node.child_by_field_name(part) for part in ("declarator", "size"))
+    if array is None or array.type != "identifier" or at is None:
+        return builder.unread(node)
+    return n.Index(builder.at(node), builder.expression(array), builder.expression(at))
+
+
+def behind_start(operator: str, operand: n.Expr) -> n.Expr:
+    """`a[i]` for `*(a + i)` whose address is taken; any other operand as it is."""
+    match operand:
+        case n.Unary(_, "*", n.Binary(_, "+", left, right)) if operator == "&":
+            return n.Index(operand.at, left, right)
+    return operand
+
+
 def _mistaken(builder: ExpressionBuilder, node: Syntax | None) -> bool:
     """Whether a cast is none: `&&` stands behind the brackets, or a sign behind what is no type."""
     if node is None or node.type != "cast_expression":

@@ -12,10 +12,10 @@ from extractors.cuda.checks import Check, Step
 from extractors.cuda.launch_site import ALIAS, LaunchSite, Level, Names, both, constant, owner
 from extractors.cuda.render import shown
 
-MAX_LEVELS = 3
+MAX_LEVELS = 4
 """Functions of the host, one calling the other, down to a launch."""
 
-MAX_TOLD = 64
+MAX_TOLD = 128
 """Launches in one function times its calls: with more, they are told once each."""
 
 MAX_SITES = 200

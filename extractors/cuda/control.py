@@ -10,7 +10,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.core import pure
 from extractors.cuda.declarations import DeclarationReader
 from extractors.cuda.loops import Counted, contains_leave, counted
-from extractors.cuda.sides import any_of, set_alike, without_break
+from extractors.cuda.sides import any_of, as_choice, without_break
 from extractors.cuda.values import BOOL, NULL, UNKNOWN, Kind, Slot, Val
 from extractors.writer import OpenRegion
 from kb.ir import Region, Value
@@ -129,11 +129,29 @@ class ControlReader(DeclarationReader):
     # -- branches
 
     def _if(self, node: n.If) -> bool:
+        chosen = as_choice(node)
+        if chosen is not None and self._computes(chosen.value):
+            self.read(chosen)
+            return False
         condition = self.read(node.condition)
         if condition.const is not None or condition.kind == NULL:
             return self.statement(node.then if condition.const else node.other)
         keys = self._keys(self.assigned((node.then, node.other)))
         return self.branch(condition, (node.then, node.other), keys, node.at)
+
+    def _computes(self, choice: n.Expr) -> bool:
+        """Whether a choice at run time sets nothing, and its sides only read and compute."""
+        if not isinstance(choice, n.Choice) or self.assigned((choice.then, choice.other)):
+            return False
+        before = self.names
+        self.names = dict(before)
+        with self.writer.region() as opened:
+            for one in (choice.then, choice.other):
+                self.read(one)
+            whole = pure([op.kind for op in opened.ops if op.kind != OpKind.LOAD])
+            static = whole and self.read(choice.condition).static
+        self.names = before
+        return whole and not static
 
     def branch(
         self, condition: Val, sides: tuple[n.Block, n.Block], keys: tuple[str, ...], at: n.Place
@@ -146,12 +164,6 @@ class ControlReader(DeclarationReader):
             with self.writer.region() as opened:
                 left = self.statement(side)
             outcomes.append((opened, self.names, left))
-        if (
-            set_alike(*sides)
-            and not condition.static
-            and self._chosen(condition, outcomes, before, keys, at)
-        ):
-            return False
         operands = [("condition", condition.name)]
         if all(left for _, _, left in outcomes):
             regions = tuple(opened.region for opened, _, _ in outcomes)
@@ -169,31 +181,6 @@ class ControlReader(DeclarationReader):
         self.names = before
         self._finish(OpKind.IF, operands, at, keys, regions, going[0])
         return False
-
-    def _chosen(
-        self, condition: Val, outcomes: list[tuple[OpenRegion, dict[str, Val], bool]],
-        before: dict[str, Val], keys: tuple[str, ...], at: n.Place,
-    ) -> bool:  # fmt: skip
-        """Write what two sides set as choices, where they do nothing but compute."""
-        held = [opened for opened, _, _ in outcomes]
-        if any(left for _, _, left in outcomes) or not all(
-            pure([o.kind for o in h.ops]) for h in held
-        ):
-            return False
-        for opened in held:
-            self.writer.current.ops.extend(opened.ops)
-        made = {}
-        for key in keys:
-            ends = []
-            for _, names, _ in outcomes:
-                self.names = names
-                ends.append(self.current(key, at))
-            kind = self._kind_of(key)
-            made[key] = self.selected(
-                condition, (ends[0], ends[1]), kind, at, key.partition("#")[0]
-            )
-        self.names = {**before, **made}
-        return True
 
     def _finish(
         self, kind: OpKind, operands: list[tuple[str, str]], at: n.Place, keys: tuple[str, ...],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extractors.cuda import nodes as n
 from extractors.cuda.block_moves import is_move
 from extractors.cuda.operators import OperatorReader
+from extractors.cuda.packs import takes
 from extractors.cuda.values import UNKNOWN, Closure, Frame, Kind, Named, Pointing, Slot, Val
 from kb.dialects.cuda import BY_VALUE, CUDA
 from kb.dialects.cute import READ_ONLY, RETILED, SEEN_ANEW, SPACES, written_by
@@ -120,22 +121,22 @@ class EffectReader(OperatorReader):
             if written is not None:
                 if index in written:
                     self._root(argument, hidden, found, frame)
-            elif self._handed(function, index, argument, frame):
+            elif self._handed(node, index, argument, frame):
                 self._root(argument, hidden, found, frame)
 
     def _asks(self, function: n.Field, frame: Frame) -> bool:
         """Whether a method sets no field: it says so, or asks for a value that may be missing."""
-        named = function.operand
-        bound = frame.find(named.text) if isinstance(named, n.Name) else None
-        record = bound.kind.record if isinstance(bound, Slot) else ""
+        held = self._type_of_place(function.operand, frame)
+        record = held.record if held is not None else ""
         if record.rpartition("::")[2] == "optional":
             return function.name in ("has_value", "value", "value_or")
         known = [m for r in self.library.records(record) for m in r.methods] if record else []
         known = [m for m in known if m.name == function.name]
         return bool(known) and all(n.CONST_THIS in m.words for m in known)
 
-    def _handed(self, function: n.Expr, index: int, argument: n.Expr, frame: Frame) -> bool:
+    def _handed(self, call: n.Call, index: int, argument: n.Expr, frame: Frame) -> bool:
         """True when a call may write through an argument: by reference, or behind a pointer."""
+        function, count = call.function, len(call.arguments)
         if isinstance(function, n.Field) and self._moves_block(function, frame):
             return (function.name, index) == ("Load", 1)
         if isinstance(argument, n.Unary) and argument.operator == "&":
@@ -144,15 +145,18 @@ class EffectReader(OperatorReader):
             return isinstance(argument.function, n.Name | n.Field)
         if not isinstance(argument, n.Name | n.Field | n.Index | n.Cast | n.Binary):
             return False
+        argument = _seen_otherwise(argument)
         field = isinstance(argument, n.Field) and self._in_given(argument, frame)
         if isinstance(function, n.Name) and frame.find(function.text) is None:
             known = self.library.functions(function.text)
             last = function.text.rpartition("::")[2] if "::" in function.text else ""
             known = known or (self.library.methods(last) if last else [])
+            known = [one for one in known if takes(one, count)] or known
             if (field and not known) or (known and all(_by_value(o, index, field) for o in known)):
                 return False
         if isinstance(function, n.Field):
             methods = self.library.methods(function.name)
+            methods = [one for one in methods if takes(one, count)] or methods
             if methods and all(_by_value(one, index, field) for one in methods):
                 return False
         if isinstance(argument, n.Name):
@@ -171,9 +175,8 @@ class EffectReader(OperatorReader):
     def _in_given(self, node: n.Expr, frame: Frame) -> bool:
         """Whether a field is one of a struct that the kernel is given: what is behind a pointer in
         it may be written, the struct is not."""
-        while isinstance(node, n.Field):
-            node = node.operand
-        bound = frame.find(node.text) if isinstance(node, n.Name) else None
+        first = _first(node)
+        bound = frame.find(first.text) if first is not None else None
         return isinstance(bound, Slot) and bound.key in self.given
 
     def _harmless(self, name: str) -> bool:
@@ -291,20 +294,29 @@ class EffectReader(OperatorReader):
     def _is_pointer(self, node: n.Expr, hidden: frozenset[str], frame: Frame) -> bool:
         """Whether a field of a variable is a pointer: what it leads to is no part of the
         variable."""
+        first = _first(node)
+        bound = frame.find(first.text) if first is not None and first.text not in hidden else None
+        if not isinstance(bound, Slot) or bound.kind.to is not None:
+            return False
+        kind = self._type_of_place(node, frame) or UNKNOWN
+        if kind == UNKNOWN and bound.key in self.given:
+            return True  # A kernel gets its structs as constants: what it writes lies behind them.
+        return kind.to is not None and not kind.shape
+
+    def _type_of_place(self, node: n.Expr, frame: Frame) -> Kind | None:
+        """The type of a variable, or of a field of one, or of a field of that; None for other
+        expressions."""
         names = []
         while isinstance(node, n.Field):
             names.append(node.name)
             node = node.operand
-        known = isinstance(node, n.Name) and node.text not in hidden
-        bound = frame.find(node.text) if isinstance(node, n.Name) and known else None
-        if not isinstance(bound, Slot) or bound.kind.to is not None:
-            return False
+        bound = frame.find(node.text) if isinstance(node, n.Name) else None
+        if not isinstance(bound, Slot):
+            return None
         kind = bound.kind
         for name in reversed(names):
             kind = self.field(kind, name)
-        if kind == UNKNOWN and bound.key in self.given:
-            return True  # A kernel gets its structs as constants: what it writes lies behind them.
-        return kind.to is not None and not kind.shape
+        return kind
 
     def _led_by(self, node: n.Expr, frame: Frame) -> n.Name | None:
         """The array in registers, or the pointer to one, that a sum moves along; a number is
@@ -319,6 +331,21 @@ class EffectReader(OperatorReader):
         array = isinstance(found, Slot) and bool(found.kind.shape)
         led = array or isinstance(found, Pointing) or self._pointed.get(node.text)
         return node if led else None
+
+
+def _seen_otherwise(argument: n.Expr) -> n.Expr:
+    """The pointer that is handed over as one to another type; any other argument as it is."""
+    node = argument
+    while isinstance(node, n.Cast) and not node.type.reference:
+        node = node.operand
+    return node if isinstance(node, n.Name | n.Field) else argument
+
+
+def _first(node: n.Expr) -> n.Name | None:
+    """The variable that a field, or a field of a field, is of; None for anything else."""
+    while isinstance(node, n.Field):
+        node = node.operand
+    return node if isinstance(node, n.Name) else None
 
 
 def _is_number(node: n.Expr, frame: Frame) -> bool:

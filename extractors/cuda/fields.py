@@ -193,13 +193,18 @@ class FieldReader(Core):
         for name in names:
             where = self._field_place(f"{key}.{name}")
             part = known.get(name)
-            if part is None and len(names) == 1:
+            if part is None and len(names) == 1 and not self._handed_over(value):
                 part = self._only(value, where.kind, at)
             elif part is None:
                 operands = [("x", value.name)]
                 attributes = [("name", name)]
                 part = self.one(OpKind.ATTRIBUTE, operands, at, where.kind, name, attributes)
             self.store(where, part, at)
+
+    def _handed_over(self, value: Val) -> bool:
+        """Whether a value is a struct that the kernel is given."""
+        held = (self.names[key].name for key in self.given if key in self.names)
+        return bool(value.kind.record) and value.name in held
 
     def _only(self, value: Val, kind: Kind, at: n.Place) -> Val:
         """The only field of a struct: the same value, perhaps its bits seen anew."""

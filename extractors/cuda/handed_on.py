@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
-from extractors.cuda.launch_site import LaunchSite, fields, owner
+from extractors.cuda.given import given
+from extractors.cuda.launch_site import LaunchSite, owner
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.tensors import address
 from extractors.cuda.through_callers import Callers, encloses, kernel_of
-from extractors.host.passes import HANDED_ON, LEFT, TAKEN
+from extractors.cuda.unfolded import unfolded
+from extractors.host.passes import BESIDE, HANDED_ON, LEFT, TAKEN
 from kb.dialects.cuda import CUDA
 from kb.evidence import AxisKind, Decision, Lines
 from kb.ops import ATOMICS
 
 PART = "one of several kernels of a call"
-KERNELS = "several-kernels-of-one-call"
 _NOWHERE = ("?", "none", "nullptr", "NULL", "0")
 
 
@@ -27,8 +28,8 @@ def handed_on(
     mine: Sequence[LaunchSite], every: Sequence[LaunchSite], known: Handings
 ) -> Iterator[Decision]:
     """Pointers that a launch of this kernel and one of another are both given, where one host
-    function leads to both, and the first of the two kernels writes through them; where there are
-    none, that both do a part of one call's work on the same arrays."""
+    function leads to both, and the first of the two kernels writes through them; and that both do
+    a part of one call's work on the same arrays, told where the program takes or leaves none."""
     found: dict[tuple[str, str], set[Lines]] = {}
     asked = {id(site): _Stands.of(site) for site in (*mine, *every)}
     for site in mine:
@@ -55,11 +56,10 @@ def handed_on(
             axis="kernel_boundaries", value=value, lines=tuple(sorted(lines)),
             pattern=HANDED_ON, kind=AxisKind.DESIGN, subject=name,
         )  # fmt: skip
-    parts = set[Lines]() if found else _beside(mine, known)
-    if parts:
+    if parts := _beside(mine, known):
         yield Decision(
             axis="kernel_boundaries", value=PART, lines=tuple(sorted(parts)),
-            pattern=KERNELS, kind=AxisKind.DESIGN,
+            pattern=BESIDE, kind=AxisKind.DESIGN,
         )  # fmt: skip
 
 
@@ -115,30 +115,30 @@ class Handings:
         if kernel is None or other is None:
             return
         first, second = (kernel, other) if later else (other, kernel)
-        given = theirs[1]
+        others = theirs[1]
         for text, parameter in own[1].items():
-            if text not in given or text in _NOWHERE:
+            if text not in others or text in _NOWHERE:
                 continue
-            written, taken = (parameter, given[text]) if later else (given[text], parameter)
-            if parameter.type.pointers and given[text].type.pointers:
+            written, taken = (parameter, others[text]) if later else (others[text], parameter)
+            if parameter.type.pointers and others[text].type.pointers:
                 if not written.type.const and self._once(_written, first, written.name):
                     yield parameter.name
-            elif not (parameter.type.pointers or given[text].type.pointers):
+            elif not (parameter.type.pointers or others[text].type.pointers):
                 left = self._once(_left, first, written.name)
                 read = self._once(_fields, second, taken.name) if left else []
                 yield from (f"{parameter.name}.{one}" for one in left if one in read)
 
     def _kernel(self, name: str) -> n.Definition | None:
         found = self.library.functions(name)
-        return next((one for one in found if "__global__" in one.words), None)
+        kernel = next((one for one in found if "__global__" in one.words), None)
+        return unfolded(kernel, self.library) if kernel is not None else None
 
     def _handed(self, site: LaunchSite) -> Iterator[tuple[str, n.Variable]]:
         """Parameters that are given a pointer or a struct, with what it is: the tensor of an
         address, whatever it is seen as."""
         definition = self._kernel(kernel_of(site))
-        parameters = definition.parameters if definition is not None else ()
-        for parameter, given in zip(parameters, site.arguments, strict=False):
-            made = address(site, given)
+        for parameter, value in given(definition, site, self.library) if definition else ():
+            made = address(site, value)
             while isinstance(made, n.Cast):
                 made = made.operand
             if not isinstance(made, n.Constant) and (
@@ -146,23 +146,6 @@ class Handings:
             ):
                 tensor = owner(made, site.names) if parameter.type.pointers else []
                 yield next(iter(tensor), _source(made, site)), parameter
-            if isinstance(given, n.Name) and not parameter.type.pointers:
-                yield from self._filled(site, given, parameter)
-
-    def _filled(
-        self, site: LaunchSite, given: n.Name, parameter: n.Variable
-    ) -> Iterator[tuple[str, n.Variable]]:
-        """The pointers in a struct that the host fills, as parameters `params.x`."""
-        known = self.library.records(parameter.type.name)
-        kinds = {one.name: one.type for one in known[0].fields} if len(known) == 1 else {}
-        for name, value in fields(given, site.names):
-            kind = kinds.get(name)
-            made = address(site, value) if isinstance(value, n.Expr) else value
-            while isinstance(made, n.Cast):
-                made = made.operand
-            if kind is not None and kind.pointers and isinstance(made, n.Expr):
-                text = next(iter(owner(made, site.names)), shown(made))
-                yield text, replace(parameter, name=f"{parameter.name}.{name}", type=kind)
 
     def _once(self, asked: _Asked, definition: n.Definition, name: str) -> list[str]:
         key = (asked, id(definition), name)
@@ -223,7 +206,7 @@ def _fields(definition: n.Definition, name: str) -> list[str]:
     """The fields of a struct that a kernel speaks of."""
     return [
         one.name for one in n.inside(definition.body)
-        if isinstance(one, n.Field) and isinstance(one.operand, n.Name) and one.operand.text == name
+        if isinstance(one, n.Field) and shown(one.operand) == name
     ]  # fmt: skip
 
 
@@ -259,7 +242,7 @@ def _field(node: n.Expr, struct: str, aliases: Mapping[str, str]) -> str:
                 node = inner
             case n.Binary(operator="+" | "-", left=left):
                 node = left
-            case n.Field(operand=n.Name(text=text), name=name) if text == struct:
+            case n.Field(operand=inner, name=name) if shown(inner) == struct:
                 return name
             case n.Field(operand=inner):
                 node = inner

@@ -48,6 +48,7 @@ from extractors.cuda.split_count import parts_by_count
 from extractors.cuda.struct_tiles import tiles_by_struct
 from extractors.cuda.taken import values_taken
 from extractors.cuda.tensors import handed_twice, layouts
+from extractors.cuda.unfolded import unfolded
 from extractors.cuda.unread import Texts
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
@@ -89,7 +90,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     texts = Texts(found.text, unit.functions, found.macros)
     targets, settings = Compiled.of(found, texts.rows()), Settings(found.library)
     for kernel, definition in pairs:
-        every = [d for _, d in pairs]
+        every, whole = [d for _, d in pairs], unfolded(definition, found.library)
         mine = [one for one in walker.found if _is(one, definition, every, unit.functions)]
         launches = tuple(launch_of(one, definition, kernel.entry.parameter_names) for one in mine)
         tuning = _tuning(mine, definition)
@@ -120,7 +121,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         compiled = by_compilation(kernel, targets, mine, (*hosts, *tops))
         empty = empty_grids(mine, origins, found.library)
         kept = [
-            *block_limits(definition, kernel),
+            *block_limits(whole, kernel),
             *threads_fit(launches, mine),
             *whole_warps(kernel, launches),
             *rows_of_warps(kernel, launches),
@@ -130,7 +131,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *newer(hollows := hollow(definition, texts.rows())),
             *needs(kernel, found.targets),
         ]
-        kept += [*_stated(mine, definition), *values_taken(mine, definition)]
+        kept += [*_stated(mine, whole), *values_taken(mine, definition)]
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
         tiles = (
@@ -140,8 +141,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         )
         if not any(one.axis == "tile_selection" for one in (*warps, *tiles)):
             tiles = whole_blocks(warps)
-        given = (*layouts(mine, path), *handed_twice(kernel, mine, len(definition.template)),
-                 *whole_extents(definition, mine, (*hosts, *tops)))  # fmt: skip
+        given = (*layouts(mine, path), *handed_twice(definition, mine, found.library),
+                 *whole_extents(whole, mine, (*hosts, *tops), found.library))  # fmt: skip
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             block_sizes=block_sizes(mine, found.library), unasked=errors.unasked(mine),
@@ -151,7 +152,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             asserted=assertions.before(mine),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
-                 *given, *compiled_in(definition, mine, unit), *promises(definition, found.library),
+                 *given, *compiled_in(definition, mine, unit), *promises(whole, found.library),
                  *overlap.of(mine), *handed_on(mine, walker.found, handings))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),

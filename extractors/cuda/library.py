@@ -78,6 +78,8 @@ class Library:
     works: dict[int, tuple[n.Definition, frozenset[str]]] = field(default_factory=dict)
     """What functions do, by their identity, where that was asked; kept with the function, so that
     no other one takes its identity."""
+    unfolded: dict[int, tuple[n.Definition, n.Definition]] = field(default_factory=dict)
+    """Kernels with the work of functions in them, kept in the same way."""
     _given: dict[str, tuple[n.Expr, ...]] = field(default_factory=dict)
     _instances: dict[str, list[Instance]] | None = None
 

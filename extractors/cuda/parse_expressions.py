@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
-from extractors.cuda.binaries import binary, called_behind, cast, compared
+from extractors.cuda.binaries import behind_start, binary, called_behind, cast, compared, element
 from extractors.cuda.compound import assign
 from extractors.cuda.macros import MARK
 from extractors.cuda.misread import comparison
@@ -168,7 +168,7 @@ class ExpressionBuilder:
             if isinstance(argument.value, int | float) and argument.dtype != "i1":
                 return n.Constant(self.at(node), -argument.value, argument.dtype)
         operator = {"not": "!"}.get(operator, operator)
-        return n.Unary(self.at(node), operator, argument)
+        return n.Unary(self.at(node), operator, behind_start(operator, argument))
 
     def _comma(self, node: Syntax) -> n.Expr:
         left, right = (self.expression(node.child_by_field_name(s)) for s in ("left", "right"))
@@ -380,6 +380,7 @@ _BUILDERS: dict[str, Callable[[ExpressionBuilder, Syntax], n.Expr]] = {
     "raw_string_literal": _E._string, "concatenated_string": _E._string, "true": _E._truth,
     "false": _E._truth, "null": _E._null, "nullptr": _E._null,
     "parenthesized_expression": _E._inner, "condition_clause": _E._inner,
+    "array_declarator": element,
     "unary_expression": _E._unary, "pointer_expression": _E._unary,
     "binary_expression": binary, "comma_expression": _E._comma,
     "assignment_expression": _E._assign, "update_expression": _E._update,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
 
 _SIGNS = {"pointer_declarator": "*", "reference_declarator": "&"}
+_OPERANDS = ("identifier", "array_declarator")
 _UNROLL = re.compile(r"#\s*pragma\s+(no)?unroll\b\s*\(?\s*([\w]*)")
 _SPECIFIERS = frozenset(
     {"type_qualifier", "storage_class_specifier", "alignas_qualifier", "virtual", "explicit"}
@@ -202,10 +203,9 @@ class StatementBuilder(ExpressionBuilder):
         return (*before, n.Switch(self.at(node), value, tuple(cases)))
 
     def _leave(self, node: Syntax) -> tuple[n.Stmt, ...]:
-        word = node.type.removesuffix("_statement")
         named = [c for c in node.named_children if c.type != "comment"]
         value = self.expression(named[0]) if named else None
-        return (n.Leave(self.at(node), word, value),)
+        return (n.Leave(self.at(node), node.type.removesuffix("_statement"), value),)
 
     def _label(self, node: Syntax) -> tuple[n.Stmt, ...]:
         """A label that nothing may jump to from here changes nothing; a goto is kept as skipped.
@@ -279,7 +279,7 @@ class StatementBuilder(ExpressionBuilder):
             value, other = self.expression(kind), child.child_by_field_name("declarator")
             if other is not None:
                 sign = _SIGNS.get(other.type)
-                inner = [c for c in other.named_children if c.type == "identifier"]
+                inner = [c for c in other.named_children if c.type in _OPERANDS]
                 if sign is None or kind.type != "type_identifier" or not inner:
                     return None
                 value = n.Binary(self.at(child), sign, value, self.expression(inner[-1]))

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extractors.cuda import nodes as n
 
 
-def set_alike(then: n.Block, other: n.Block) -> bool:
-    """Whether each of two sides sets the same variable, and does no more."""
-    names = []
-    for side in (then, other):
+def as_choice(node: n.If) -> n.Assign | None:
+    """A branch each side of which sets the same variable and does no more, as what is set to a
+    choice; None for any other one."""
+    found = []
+    for side in (node.then, node.other):
         body = side.body
         while len(body) == 1 and isinstance(body[0], n.Block):
             body = body[0].body
         one = body[0].value if len(body) == 1 and isinstance(body[0], n.Do) else None
         if not isinstance(one, n.Assign) or one.operator or not isinstance(one.target, n.Name):
-            return False
-        names.append(one.target.text)
-    return names[0] == names[1]
+            return None
+        found.append(one)
+    then, other = found
+    listed = any(isinstance(one.value, n.Braces) for one in found)
+    if listed or then.target != replace(other.target, at=then.target.at):
+        return None
+    choice = n.Choice(node.at, node.condition, then.value, other.value)
+    return replace(then, at=node.at, value=choice)
 
 
 def any_of(value: n.Expr, labels: list[n.Expr]) -> n.Expr:

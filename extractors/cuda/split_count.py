@@ -16,7 +16,8 @@ def parts_by_count(
     launches: Sequence[LaunchSite], library: Library, counters: frozenset[str]
 ) -> tuple[Decision, ...]:
     """The decision that a grid comes from a number of blocks for all multiprocessors divided by
-    other blocks that the problem needs; a division by the threads of a block alone is none."""
+    other blocks that the problem needs; a division by the threads of a block alone is none, nor
+    one that shares work out to the multiprocessors."""
     lines = {line for site in launches for line in _shared_out(site, library, counters)}
     if not lines:
         return ()
@@ -33,7 +34,11 @@ def _shared_out(site: LaunchSite, library: Library, counters: frozenset[str]) ->
     threads: set[str] | None = None
     for node in behind(site, site.shape[0]):
         if isinstance(node, n.Binary) and node.operator == "/":
-            if any(counts(one, library, counters) for one in behind(site, node.left)):
+            above, below = (
+                any(counts(one, library, counters) for one in behind(site, side))
+                for side in (node.left, node.right)
+            )
+            if above and not below:
                 if threads is None:
                     threads = _names(site, site.shape[1])
                 if _names(site, node.right, direct=True) - threads:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
 from extractors.cuda.checks import Check
+from extractors.cuda.given import given
 from extractors.cuda.launch_site import POINTERS, LaunchSite, Names
+from extractors.cuda.library import Library
 from extractors.cuda.matched import MATCHERS, linked
 from extractors.cuda.render import shown
 from kb.evidence import AxisKind, Decision, Lines
-from kb.ir import Kernel, ParameterKind
 
 _PACKED = frozenset({"is_contiguous", "IsContiguous"})
 _MADE = "contiguous"
@@ -120,23 +121,18 @@ def _is_pointer(node: n.Expr) -> bool:
 
 
 def handed_twice(
-    kernel: Kernel, launches: Sequence[LaunchSite], skipped: int
+    definition: n.Definition, launches: Sequence[LaunchSite], library: Library
 ) -> Iterator[Decision]:
     """One array for an input and an output of a kernel, in some launch: the same address for a
-    pointer to constants and for another one; `skipped` template parameters come first."""
-    arrays = {
-        at: one
-        for at, one in enumerate(kernel.entry.parameters[skipped:])
-        if one.kind is ParameterKind.ARRAY
-    }
-    for site in launches if len(arrays) > 1 else ():
-        texts: dict[str, list[int]] = {}
-        for at, given in enumerate(site.arguments):
-            if at in arrays and not isinstance(given, n.Constant):
-                texts.setdefault(shown(address(site, given)), []).append(at)
-        for text, places in texts.items():
-            read = [arrays[at] for at in places if "const" in arrays[at].annotation.split()]
-            written = [arrays[at] for at in places if arrays[at] not in read]
+    pointer to constants and for another one."""
+    for site in launches:
+        texts: dict[str, list[n.Variable]] = {}
+        for one, value in given(definition, site, library):
+            if one.type.pointers and not isinstance(value, n.Constant):
+                texts.setdefault(shown(address(site, value)), []).append(one)
+        for text, handed in texts.items():
+            read = [one for one in handed if one.type.const]
+            written = [one for one in handed if not one.type.const]
             if text not in ("?", "none") and read and written:
                 lines = {place(site.at), place(site.reached)}
                 yield Decision(

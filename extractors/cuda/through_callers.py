@@ -148,12 +148,15 @@ def _name(called: n.Expr) -> str:
 
 
 def _words(given: n.Expr) -> str:
-    """What a caller hands on as it is, the tensor of an address; empty for what it computes."""
+    """What a caller hands on as it is, the tensor of an address, what a method tells of a name by
+    itself; empty for what it computes."""
     while isinstance(given, n.Cast) or (isinstance(given, n.Unary) and given.operator == "&"):
         given = given.operand
     if tensor := owner(given, {}):
         return tensor[0]
-    return shown(given) if isinstance(given, n.Name | n.Field) else ""
+    told = given.function if isinstance(given, n.Call) and not given.arguments else None
+    asked = isinstance(told, n.Field) and isinstance(told.operand, n.Name)
+    return shown(given) if asked or isinstance(given, n.Name | n.Field) else ""
 
 
 def _calls(statements: Sequence[n.Stmt], sides: Sides) -> Iterator[tuple[n.Call, Sides]]:

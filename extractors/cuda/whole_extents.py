@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
+from extractors.cuda.given import given
 from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from kb.evidence import AxisKind, Decision, Lines
 
@@ -15,16 +17,19 @@ _Side = tuple[str, str]
 
 
 def whole_extents(
-    definition: n.Definition, launches: Sequence[LaunchSite], hosts: Sequence[n.Definition]
+    definition: n.Definition,
+    launches: Sequence[LaunchSite],
+    hosts: Sequence[n.Definition],
+    library: Library,
 ) -> Iterator[Decision]:
     """One decision with the lines of all that demands it; `hosts` are functions of the host that
     lead to a launch, what they are given is not known."""
-    given = {one.name for host in hosts for one in host.parameters}
+    open_ = {one.name for host in hosts for one in host.parameters}
     threads = {name for site in launches if len(site.shape) > 1 for name in _names(site.shape[1])}
-    threads |= {shown(one) for site in launches for one in _given(definition, site, threads)}
+    threads |= {shown(one) for site in launches for one in _extents(definition, site, threads)}
     lines = {*_asserted(definition, threads)}
     for site in launches:
-        lines |= {*_checked(definition, site, given)}
+        lines |= {*_checked(definition, site, open_, library)}
     if lines:
         yield Decision(
             axis="tail_handling", value="none: whole tiles demanded", lines=tuple(sorted(lines)),
@@ -46,7 +51,9 @@ def _asserted(definition: n.Definition, threads: set[str]) -> Iterator[Lines]:
                 yield place(node.at)
 
 
-def _checked(definition: n.Definition, site: LaunchSite, given: set[str]) -> Iterator[Lines]:
+def _checked(
+    definition: n.Definition, site: LaunchSite, open_: set[str], library: Library
+) -> Iterator[Lines]:
     """Checks of the host that an extent leaves no rest when a number that is known when the code is
     compiled divides it, where the quotient counts blocks or is handed to the kernel, or the kernel
     divides what it is given."""
@@ -54,12 +61,12 @@ def _checked(definition: n.Definition, site: LaunchSite, given: set[str]) -> Ite
     for check in site.checks:
         for test in _both(check.condition):
             rest = _rest(test)
-            if rest is None or not _is_known(rest.right, site, given):
+            if rest is None or not _is_known(rest.right, site, open_):
                 continue
             if divided is None:
                 shared_out = (site.shape[0] if site.shape else None, site.arguments)
                 divided = {*_quotients(site.behind(shared_out))}
-            if _sides(rest) in divided or _divides(definition, site, rest.left):
+            if _sides(rest) in divided or _divides(definition, site, rest.left, library):
                 yield place(check.at)
 
 
@@ -118,14 +125,14 @@ def _names(node: object) -> set[str]:
     return {one.text for one in n.inside(node) if isinstance(one, n.Name)}
 
 
-def _given(definition: n.Definition, site: LaunchSite, threads: set[str]) -> Iterator[n.Name]:
+def _extents(definition: n.Definition, site: LaunchSite, threads: set[str]) -> Iterator[n.Name]:
     """Template parameters of the kernel that are given a name of the block's extent."""
-    for parameter, given in zip(definition.template, site.kernel.arguments, strict=False):
-        if shown(given) in threads:
+    for parameter, value in zip(definition.template, site.kernel.arguments, strict=False):
+        if shown(value) in threads:
             yield n.Name(site.at, parameter.name)
 
 
-def _is_known(node: n.Expr, site: LaunchSite, given: set[str]) -> bool:
+def _is_known(node: n.Expr, site: LaunchSite, open_: set[str]) -> bool:
     """Whether all of an expression is a number, the size of a type, what a function makes of types
     alone, or the name of one."""
     pending: list[object] = [node]
@@ -137,19 +144,16 @@ def _is_known(node: n.Expr, site: LaunchSite, given: set[str]) -> bool:
             if isinstance(one, n.Name) and one.text not in seen:
                 seen.add(one.text)
                 held = site.names.get(one.text)
-                if isinstance(held, n.Variable) or (held is None and one.text in given):
+                if isinstance(held, n.Variable) or (held is None and one.text in open_):
                     return False
                 pending.append(held)
     return True
 
 
-def _divides(definition: n.Definition, site: LaunchSite, extent: n.Expr) -> bool:
-    """Whether the kernel divides a parameter that is given an extent."""
-    names = {
-        one.name
-        for one, given in zip(definition.parameters, site.arguments, strict=False)
-        if shown(given) == shown(extent)
-    }
+def _divides(definition: n.Definition, site: LaunchSite, extent: n.Expr, library: Library) -> bool:
+    """Whether the kernel divides a parameter, or a field of one, that is given an extent."""
+    pairs = given(definition, site, library)
+    names = {one.name for one, value in pairs if shown(value) == shown(extent)}
     return any(
         isinstance(one, n.Binary) and one.operator == "/" and shown(one.left) in names
         for one in n.inside(definition.body if names else None)

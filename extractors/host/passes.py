@@ -19,6 +19,7 @@ from kb.evidence import AxisKind, Decision, Lines
 
 PASSES = "passes-of-a-differentiable-function"
 HANDED_ON = "array-handed-from-kernel-to-kernel"
+BESIDE = "several-kernels-of-one-call"
 AHEAD = "gradient-fused-into-the-forward-pass"
 
 SHARED = "backward by the same kernel"

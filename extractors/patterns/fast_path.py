@@ -10,6 +10,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import sides
+from kb.analysis.own_code import own
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import ParameterKind, Span, walk
@@ -168,7 +169,7 @@ def _simple_sides(facts: Facts) -> Iterator[tuple[Node, int]]:
     simple: dict[Span, int] = {}
     for branch in facts.threads.of(OpKind.IF):
         heavy = [any(op.kind in _SHARED_WORK for op in walk(one)) for one in branch.op.regions]
-        if not branch.loops and not branch.op.span.call and sorted(heavy) == [False, True]:
+        if not branch.loops and own(facts, branch.op) and sorted(heavy) == [False, True]:
             simple[branch.op.span] = heavy.index(False)
     for branch in facts.graph.of(OpKind.IF) if simple else ():
         if branch.op.span in simple:
@@ -219,8 +220,8 @@ def _of_arguments(facts: Facts, branch: Node) -> bool:
     read = {v for n in above for v in n.op.inputs} | {*branch.op.inputs[:1]}
     asked = {kinds[v] for v in read if v in kinds}
     plain = all(n.op.kind in _PLAIN for n in above)
-    own = not branch.op.span.call
-    return own and plain and ParameterKind.SCALAR in asked and ParameterKind.ARRAY not in asked
+    mine = own(facts, branch.op)
+    return mine and plain and ParameterKind.SCALAR in asked and ParameterKind.ARRAY not in asked
 
 
 def _leaves(branch: Node) -> int | None:

@@ -10,7 +10,7 @@ from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.quantised import narrowed
-from kb.analysis.record_fields import field_of
+from kb.analysis.record_fields import field_of, struct_of
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import Literal, ParameterKind
@@ -227,8 +227,9 @@ def _of_call(facts: Facts, scale: str) -> bool:
     """A floating-point number that the caller hands over, perhaps in a struct."""
     core = facts.graph.core(scale)
     name = field_of(facts.graph, core) or core or ""
-    given = {p.name for p in facts.kernel.entry.parameters if p.kind is not ParameterKind.CONSTEXPR}
-    return name.partition(".")[0] in given and facts.types.wide(scale)
+    entry = facts.kernel.entry
+    given = {p.name for p in entry.parameters if p.kind is not ParameterKind.CONSTEXPR}
+    return (struct_of(entry, name) or name) in given and facts.types.wide(scale)
 
 
 def given_scales(facts: Facts) -> list[Node]:

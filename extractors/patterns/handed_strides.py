@@ -8,8 +8,9 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.facts import Facts
+from kb.analysis.own_code import own
 from kb.analysis.record_fields import field_of
-from kb.analysis.records_apart import field_lines
+from kb.analysis.records_apart import fields_read
 from kb.analysis.strides import placed_with, row_strides
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -63,12 +64,12 @@ class HandedStrides(Pattern):
             fields = [
                 n
                 for n in facts.graph.of(OpKind.ATTRIBUTE)
-                if n.op.span.call == 0 and field_of(facts.graph, n.result) in names
+                if own(facts, n.op) and field_of(facts.graph, n.result) in names
             ]
             where: list[Where] = [
                 *facts.declared(*names),
                 *fields,
-                *field_lines(facts.given, names),
+                *(op.span.lines for op in fields_read(facts.given, names) if own(facts, op)),
                 *placed_with(facts, names),
             ]
             yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))

@@ -14,6 +14,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.record_fields import struct_of
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS
@@ -131,9 +132,11 @@ def _few(facts: Facts, loop: Loop) -> bool:
         return False
     ends = (facts.values.expr(v) for v in (loop.low, loop.high) if v is not None)
     named = [a for e in ends for a in e.atoms() if a.kind is not AtomKind.LANE]
-    given = {*facts.graph.function.parameter_names}
-    fields = {a for a in named if a.value.partition(".")[0] in given - facts.constexprs}
-    return not any(a in fields or a.value in given or a.kind in _RUN for a in named)
+    function = facts.graph.function
+    given = {*function.parameter_names}
+    structs = [struct_of(function, a.value) for a in named if a.kind is AtomKind.PARAMETER]
+    fields = any(one and one not in facts.constexprs for one in structs)
+    return not (fields or any(a.value in given or a.kind in _RUN for a in named))
 
 
 def _places(facts: Facts) -> frozenset[str]:

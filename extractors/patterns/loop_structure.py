@@ -26,6 +26,7 @@ from extractors.patterns.static_unrolling import OFFSETS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.own_code import own
 from kb.analysis.stages import partials_joined, second_stage, tree_steps
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -282,10 +283,9 @@ class LoopStructure(Pattern):
         return [*held, *reduced]
 
     def _over_vector(self, facts: Facts, loop: Node) -> bool:
-        """A loop of the kernel's own over as many elements as are known before it runs, which is
-        not asked to be unrolled; it touches registers only."""
+        """A loop of the kernel's own over registers, of known length, not asked to be unrolled."""
         made = facts.threads.producer(loop.op.inputs[0])
-        if made is None or made.op.kind != OpKind.RANGE or loop.op.span.call or loop.loops:
+        if made is None or made.op.kind != OpKind.RANGE or loop.loops or not own(facts, loop.op):
             return False
         ends = [facts.threads.producer(made.op.operand(role)) for role in ("low", "high")]
         known = all(n is not None and n.op.kind == OpKind.CONST for n in ends)

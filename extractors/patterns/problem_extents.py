@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import COPY, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Lines, Node
+from kb.analysis.own_code import own
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -208,8 +209,8 @@ def _of_templates(facts: Facts) -> list[Node]:
     home = facts.kernel.entry.span.path
     first: dict[tuple[str, object], Node] = {}
     for node in facts.threads.of(OpKind.ATTRIBUTE) if facts.of_threads else ():
-        own = not node.op.span.call and node.op.span.path == home
-        if own and node.op.inputs[0] in facts.constexprs:
+        mine = own(facts, node.op) and node.op.span.path == home
+        if mine and node.op.inputs[0] in facts.constexprs:
             first.setdefault((node.op.inputs[0], node.op.attribute("name")), node)
     return [*first.values()]
 

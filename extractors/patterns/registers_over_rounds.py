@@ -99,8 +99,7 @@ def _rounds(facts: Facts, loop: Loop) -> bool:
     for value in (v for v in (loop.low, loop.high) if v is not None):
         above = [*facts.threads.upstream(value)]
         read = {value, *(v for n in above for v in n.op.inputs)}
-        named = {name.partition(".")[0] for name in read}
-        if named & given or any(n.op.kind == OpKind.LOAD for n in above):
+        if read & given or any(n.op.kind == OpKind.LOAD for n in above):
             return True
     return False
 

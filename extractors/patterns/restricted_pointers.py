@@ -34,7 +34,7 @@ class RestrictedPointers(Pattern):
             parameter.span.lines
             for parameter in facts.kernel.entry.parameters
             if parameter.kind is ParameterKind.ARRAY and "restrict" in parameter.annotation.split()
-            if "." not in parameter.name  # the host side tells of fields, where they are declared
+            if not parameter.struct  # the host side tells of fields, where they are declared
         ]
         if promised:
             yield self.decide(facts, "__restrict__", promised)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.alignment import WholeVectors, vector_ends, whole_vectors
+from kb.analysis.record_fields import struct_of
 from kb.evidence import Finding
 
 _ENDS = """
@@ -107,7 +108,8 @@ class VectorPastEnd(Rule):
         told: set[str] = set()
         for found, what in _relied_on(subject):
             name = re.compile(rf"\b{re.escape(found.size)}\b[^=<>]*%")
-            if "." in found.size or found.size in told or any(map(name.search, asked)):
+            field = struct_of(subject.facts.kernel.entry, found.size)
+            if field or found.size in told or any(map(name.search, asked)):
                 continue
             if _known(subject, found.size):
                 continue

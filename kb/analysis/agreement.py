@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from kb.analysis.accesses import BULK, Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import comparisons, sides
-from kb.analysis.parameters import parameters_of
+from kb.analysis.parameters import strides_of
 from kb.analysis.symbolic import Atom, AtomKind
-from kb.knowledge import ParameterRole
 from kb.space import Constraint, implied
 
 _MOVES = (AtomKind.BLOCK, AtomKind.INDUCTION)
@@ -22,7 +21,7 @@ Place = tuple[str, ...]
 
 def agreements(facts: Facts) -> Iterator[Constraint]:
     """What arrays that are read at the same places must have in common."""
-    strides = frozenset(p.name for p in parameters_of(facts) if p.role is ParameterRole.STRIDE)
+    strides = strides_of(facts)
     loads = [one for one in facts.loads if one.array]
     yield from _same_elements(facts, loads, strides)
     yield from _same_rows(facts, loads, strides)

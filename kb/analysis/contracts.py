@@ -11,12 +11,11 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines, Node
 from kb.analysis.idioms import against_extent, between_lanes, masks, sides
 from kb.analysis.loops import Loop
-from kb.analysis.parameters import parameters_of, tile_extents
+from kb.analysis.parameters import strides_of, tile_extents
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.thread_offsets import narrow_products
 from kb.analysis.widths import Widths, short_products
 from kb.ir import ParameterKind
-from kb.knowledge import ParameterRole
 from kb.ops import COMPARISONS, OpKind
 from kb.space import Constraint, implied
 
@@ -49,7 +48,7 @@ def _side_by_side(facts: Facts) -> Iterator[Constraint]:
 
 def _shared_strides(facts: Facts) -> Iterator[Constraint]:
     """One stride that places blocks or rows of several arrays: told of the first two."""
-    strides = {p.name for p in parameters_of(facts) if p.role is ParameterRole.STRIDE}
+    strides = strides_of(facts)
     users: dict[str, dict[str, Lines]] = {}
     for access in facts.accesses:
         if access.mode in BULK or access.array is None:

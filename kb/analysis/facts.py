@@ -13,6 +13,7 @@ from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
 from kb.analysis.loops import Loop, Role, blocked, loops_of, once, persistent
 from kb.analysis.normal import normal
+from kb.analysis.record_fields import struct_of
 from kb.analysis.records_apart import records_apart
 from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, Expr, nested, of
@@ -369,11 +370,11 @@ class Facts:
 
     def declared(self, *names: str) -> list[Lines]:
         """Lines of the kernel's file that declare parameters of the given names, or of which they
-        are parts, in the kernel and in the helpers that they are handed to under the same name."""
-        wanted, home = {name.partition(".")[0] for name in names}, self.kernel.entry.span.path
-        given = (p for function in self.kernel.functions for p in function.parameters)
-        given = (p for p in given if p.name in wanted and p.span.path == home)
-        return [p.span.lines for p in given if p.span.line > 0]
+        are fields, in the kernel and in helpers that they are handed to under the same name."""
+        entry = self.kernel.entry
+        wanted = {struct_of(entry, name) or name for name in names}
+        given = [p for one in self.kernel.functions for p in one.parameters if p.name in wanted]
+        return [p.span.lines for p in given if p.span.line > 0 and p.span.path == entry.span.path]
 
     def checked(self, access: Access) -> bool:
         """True when nothing turns the check of an access against the bounds of its array off."""
@@ -385,8 +386,7 @@ class Facts:
 
     def guards(self, node: Node) -> list[Node]:
         """The branches around a node, innermost first."""
-        found = []
-        current = node.parent
+        found, current = [], node.parent
         while current is not None:
             if current.op.kind == OpKind.IF:
                 found.append(current)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.parameters import parameters_of
+from kb.analysis.parameters import strides_of
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.analysis.widths import Widths, below_short, beside_rows, multiplied
-from kb.knowledge import ParameterRole
 from kb.ops import OpKind
 
 
@@ -49,7 +48,7 @@ def _far(facts: Facts, value: str, factors: tuple[Atom, ...], number: int) -> bo
     if facts.values.expr(value).has(AtomKind.LANE):
         blocks = any(atom.kind is AtomKind.BLOCK for atom in factors)
         return blocks and (len(factors) > 1 or number != 1)
-    strides = {p.name for p in parameters_of(facts) if p.role is ParameterRole.STRIDE}
+    strides = strides_of(facts)
     return any(_of_block(atom) for atom in factors) and any(a.value in strides for a in factors)
 
 

@@ -31,16 +31,31 @@ def parameters_of(facts: Facts) -> tuple[ParameterFact, ...]:
     """Facts of all parameters, in order; a kernel's own are asked for again and again. A struct is
     one parameter here, whatever its fields are for."""
     given = facts.kernel.entry.parameters
-    structs = {p.name.partition(".")[0] for p in given if "." in p.name}
-    return tuple(
-        ParameterFact(
+    return tuple(_facts(facts)[p.name] for p in given if not p.struct)
+
+
+def roles_of(facts: Facts) -> dict[str, ParameterRole]:
+    """What parameters are for, by their names, and fields of structs by theirs."""
+    return {name: fact.role for name, fact in _facts(facts).items()}
+
+
+def strides_of(facts: Facts) -> frozenset[str]:
+    """Parameters, and fields of structs, that are strides."""
+    return frozenset(n for n, role in roles_of(facts).items() if role is ParameterRole.STRIDE)
+
+
+@lru_cache(maxsize=2)
+def _facts(facts: Facts) -> dict[str, ParameterFact]:
+    given = facts.kernel.entry.parameters
+    structs = {p.struct for p in given if p.struct}
+    return {
+        p.name: ParameterFact(
             name=p.name, kind="scalar", role=ParameterRole.SCALAR, dtype=p.annotation or None
         )
         if p.name in structs
         else _fact(facts, p)
         for p in given
-        if "." not in p.name
-    )
+    }
 
 
 def _fact(facts: Facts, parameter: Parameter) -> ParameterFact:

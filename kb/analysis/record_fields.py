@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kb.analysis.graph import LOOPS, Graph
+from kb.ir import Function
 from kb.ops import OpKind
 
 _MERGING = LOOPS | {OpKind.IF, OpKind.IF_EXPRESSION}
@@ -17,13 +18,23 @@ def field_of(graph: Graph, value: str | None) -> str | None:
         node = graph.producer(value)
         if node is None or node.op.regions:
             value = _handed_through(graph, value)
-            field = value is not None and (bool(names) or "." in value)
+            field = value is not None and (bool(names) or struct_of(graph.function, value) != "")
             return ".".join((str(value), *reversed(names))) if field else None
         if node.op.kind != OpKind.ATTRIBUTE:
             return None
         names.append(str(node.op.attribute("name")))
         value = node.op.inputs[0]
     return None
+
+
+def struct_of(function: Function, name: str) -> str:
+    """The parameter that a name, as `field_of` gives it, is a field of, whether that is a parameter
+    of its own or a part of the struct; empty for anything else."""
+    own = next((one for one in function.parameters if one.name == name), None)
+    first, dot, _ = name.partition(".")
+    if own is not None or not dot:
+        return own.struct if own is not None else ""
+    return first if first in function.parameter_names else ""
 
 
 def _handed_through(graph: Graph, value: str) -> str | None:

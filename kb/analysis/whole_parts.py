@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines, Node
-from kb.analysis.parameters import parameters_of
+from kb.analysis.parameters import roles_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.knowledge import ParameterRole
 from kb.ops import COMPARISONS, OpKind
@@ -111,7 +111,7 @@ def divided_by(facts: Facts) -> Iterator[Constraint]:
     is divided by is a count, and what one is divided by, unless it scales elements as they were
     loaded."""
     divisions = facts.graph.of(OpKind.DIV)
-    roles = {fact.name: fact.role for fact in parameters_of(facts)} if divisions else {}
+    roles = roles_of(facts) if divisions else {}
     for node in divisions:
         value, by = node.op.inputs[:2]
         divisor = facts.values.expr(by).atom

@@ -48,6 +48,20 @@ void all(float* x, int n) { if (n > 7) more<32>(x, n); else more<96>(x, n); }"""
     ]  # fmt: skip
 
 
+def test_a_function_between_that_only_launches() -> None:
+    """As many functions lead to a launch as to one that stands in the last of them."""
+    found = _facts(
+        """template <int W> void launch(float* x, int cols) { k<W><<<1, W>>>(x, cols); }
+template <int W> void run(float* x, int cols) { launch<W>(x, cols); }
+template <int V> void more(float* x, int n) { run<V>(x, n); }
+void some(float* x, int n) { if (n > 7) more<32>(x, n); else more<96>(x, n); }
+void all(float* x, int n) { if (x != nullptr) some(x, n); }"""
+    )
+    assert {one.when for one in found.launches} == {
+        "x != none and n > 7", "x != none and not (n > 7)",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("given", "value"),
     [("std::integral_constant<int, 4>{}", 4), ("Number<8>{}", 8), ("std::true_type{}", 1)],

@@ -77,9 +77,21 @@ def test_other_loops_are_none(body: str) -> None:
     assert loops(body) == [OpKind.WHILE]
 
 
-def test_sides_that_set_one_variable_are_a_choice() -> None:
-    choice = "int i = threadIdx.x < 32 ? 0 : n; out[i] = x[i];"
-    branch = "int i; if (threadIdx.x < 32) i = 0; else { i = n; } out[i] = x[i];"
+@pytest.mark.parametrize(
+    ("choice", "branch"),
+    [
+        (
+            "int i = threadIdx.x < 32 ? 0 : n; out[i] = x[i];",
+            "int i; if (threadIdx.x < 32) i = 0; else { i = n; } out[i] = x[i];",
+        ),
+        (
+            "float v = x[n]; half w = v > 0.f ? 448.f / v : 1.f; out[0] = w;",
+            "float v = x[n]; half w; if (v > 0.f) w = 448.f / v; else w = 1.f; out[0] = w;",
+        ),
+    ],
+    ids=["of one type", "of another type"],
+)
+def test_sides_that_set_one_variable_are_a_choice(choice: str, branch: str) -> None:
     both = [read_cuda(f"{_HEAD}{body}\n}}\n", "k.cu").kernels[0] for body in (choice, branch)]
     first, second = ([op.kind for op in kernel_ops(kernel)] for kernel in both)
     assert first == second

@@ -10,6 +10,7 @@ from extractors.cuda.read import read_cuda
 from extractors.detect import detect
 from extractors.host.passes import HANDED_ON, LEFT, TAKEN
 from extractors.told_together import told_together
+from kb.evidence import Decision
 
 _KERNELS = """__global__ void first(const float* x, float* part) { part[threadIdx.x] = x[0]; }
 __global__ void last(const float* part, float* out) { out[threadIdx.x] = part[0]; }
@@ -72,12 +73,15 @@ _TENSORS = """void run(Tensor x, Tensor part, Tensor out) {
 """
 
 
+def _decisions(text: str) -> dict[str, list[Decision]]:
+    found = read_cuda(text, "k.cu")
+    hosts = host_facts(found)
+    told = {k.name: told_together(detect(k, hosts[k.name]), hosts[k.name]) for k in found.kernels}
+    return {name: [d for d in ds if d.axis == "kernel_boundaries"] for name, ds in told.items()}
+
+
 def _told(text: str) -> dict[str, set[tuple[str, str | None]]]:
-    found = host_facts(read_cuda(text, "k.cu"))
-    return {
-        name: {(d.value, d.subject) for d in one.decisions if d.axis == "kernel_boundaries"}
-        for name, one in found.items()
-    }
+    return {name: {(d.value, d.subject) for d in ds} for name, ds in _decisions(text).items()}
 
 
 @pytest.mark.parametrize(
@@ -130,6 +134,29 @@ def test_kernels_of_one_call(text: str) -> None:
     assert _told(text) == {"first": {(PART, None)}, "last": {(PART, None)}}
 
 
+def test_a_kernel_that_takes_nothing_does_a_part() -> None:
+    text = _KERNELS.replace("= part[0];", "= 0.f;") + _RUN
+    assert _told(text) == {"first": {(LEFT, "part")}, "last": {(PART, None)}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["part(x, held);", "if (x) part(x + 1, held);", "float* to = held; part(x, to);"],
+)
+def test_a_function_of_the_kernel_writes_what_is_handed_on(body: str) -> None:
+    part = "__device__ void part(const float* own, float* to) { to[threadIdx.x] = own[0]; }\n"
+    first = f"__global__ void first(const float* x, float* held) {{ {body} }}\n"
+    text = part + first + _KERNELS.split("\n")[1] + "\n" + _RUN
+    assert _told(text) == {"first": {(LEFT, "held")}, "last": {(TAKEN, "part")}}
+
+
+def test_a_function_of_the_kernel_that_only_reads() -> None:
+    part = "__device__ void part(const float* own, float* to) { if (to) own[0]; }\n"
+    first = "__global__ void first(const float* x, float* held) { part(x, held); }\n"
+    text = part + first + _KERNELS.split("\n")[1] + "\n" + _RUN
+    assert _told(text) == {"first": {(PART, None)}, "last": {(PART, None)}}
+
+
 @pytest.mark.parametrize(
     "write",
     [
@@ -161,15 +188,12 @@ def test_a_field_that_another_kernel_leaves_alone() -> None:
 
 
 def test_lines_of_the_calls_between() -> None:
-    last = host_facts(read_cuda(_KERNELS + _APART, "k.cu"))["last"]
-    (told,) = (d for d in last.decisions if d.axis == "kernel_boundaries")
+    (told,) = _decisions(_KERNELS + _APART)["last"]
     assert {(6, 6), (7, 7)} <= {*told.lines}
 
 
 def test_a_field_is_told_with_its_places() -> None:
-    found = read_cuda(_STRUCTS, "k.cu")
-    hosts = host_facts(found)
-    told = {k.name: told_together(detect(k, hosts[k.name]), hosts[k.name]) for k in found.kernels}
+    told = _decisions(_STRUCTS)
     lines = {name: [d.lines for d in ds if d.pattern == HANDED_ON] for name, ds in told.items()}
     assert [(2, 2) in one for one in lines["first"]] == [True]
     assert [(3, 3) in one for one in lines["last"]] == [True]

@@ -140,3 +140,16 @@ def test_a_sum_of_numbers_that_is_handed_on_is_not_written(sum_: str) -> None:
 }}"""
     (loop,) = ops(sound(text), OpKind.FOR)
     assert not loop.results
+
+
+def test_the_address_behind_the_start_of_an_array_is_that_of_an_element() -> None:
+    text = """__global__ void k(const float4* x, float* out) {
+    float4 rows[2];
+    for (int r = 0; r < 2; ++r) rows[r] = x[r * 32 + threadIdx.x];
+    for (int i = 0; i < 4; ++i) out[i] = reinterpret_cast<float*>(&rows[1])[i];
+}
+"""
+    moved = text.replace("&rows[1]", "&*(rows + 1)")
+    assert ops(sound(text), OpKind.EXTRACT)
+    assert not ops(sound(moved), OpKind.OPAQUE)
+    assert len(ops(sound(moved), OpKind.EXTRACT)) == len(ops(sound(text), OpKind.EXTRACT))

@@ -66,3 +66,10 @@ def test_a_variable_before_a_call_with_template_arguments(told: str, plain: str)
     read, meant = ([op.kind for op in kernel_ops(kernel)] for kernel in kernels)
     assert read == meant
     assert {OpKind.LT, OpKind.RANGE} & set(read)
+
+
+def test_a_product_with_an_element_makes_a_value() -> None:
+    """`T x(a * b[0])` reads as a function that is handed pointers."""
+    body = "__half x(p * g[0]); y[0] = x;"
+    kernel = understood(f"__global__ void k(const float* g, float* y, float p) {{ {body} }}")
+    assert len(ops(kernel, OpKind.MUL)) == 1

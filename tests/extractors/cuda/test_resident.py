@@ -84,6 +84,11 @@ SHARED = (
             SHARED.format("m").replace("128>>>", "m>>>"), [], id="by the threads of a block"
         ),
         pytest.param(SHARED.format("m").replace("dim3(parts", "dim3(n"), [], id="not the grid"),
+        pytest.param(
+            SHARED.format("m").replace("dim3(parts", "dim3((n + sms - 1) / sms * sms"),
+            [],
+            id="work shared out to the multiprocessors",
+        ),
     ],
 )
 def test_parts_by_the_number_of_multiprocessors(host: str, found: list[tuple[Lines, ...]]) -> None:

@@ -8,7 +8,16 @@ import pytest
 
 from benchmarks.invariance.cuda_spellings import outlined
 from extractors.cuda.read import read_cuda
+from extractors.patterns.base import Pattern
+from extractors.patterns.fast_path import FastPath
+from extractors.patterns.handed_strides import HandedStrides
+from extractors.patterns.loop_structure import LoopStructure
+from extractors.patterns.problem_extents import ProblemExtents
+from kb.analysis.facts import Facts
 from kb.ir_text import to_text
+
+EXPECTED = 24
+"""Cases in CUDA C++ of the patterns that ask whether a step is the kernel's own."""
 
 LEAVES = """template <typename T, int N>
 __global__ void __launch_bounds__(N) rows(const T* x, T* y, const int* ids, int rows, int n) {
@@ -69,6 +78,26 @@ def steps(text: str) -> str:
 def test_the_body_may_stand_in_a_function(text: str) -> None:
     assert "_part(" in outlined(text)
     assert steps(outlined(text)) == steps(text)
+
+
+OWN = [
+    pytest.param(pattern, case.text, id=f"{pattern.name} {number}")
+    for pattern in (FastPath(), LoopStructure(), ProblemExtents(), HandedStrides())
+    for number, case in enumerate(pattern.matches)
+    if outlined(case.text) != case.text
+]
+
+
+def test_cases_are_outlined() -> None:
+    assert len(OWN) == EXPECTED
+
+
+@pytest.mark.parametrize(("pattern", "text"), OWN)
+def test_the_body_in_a_function_is_the_kernels_own(pattern: Pattern, text: str) -> None:
+    """Patterns that ask whether a step is the kernel's own see the same in such a function."""
+    both = [read_cuda(one, "k.cu").kernels for one in (text, outlined(text))]
+    seen = [[d.value for k in kernels for d in pattern.find(Facts(k))] for kernels in both]
+    assert seen[0] == seen[1]
 
 
 def test_a_helper_before_more_work_only_leaves_itself() -> None:

@@ -39,6 +39,38 @@ def test_asserted_of_other_things(asserted: str) -> None:
     assert _told(_KERNEL % f"  static_assert({asserted});") == []
 
 
+_PART = """template <int ROWS, int PACK>
+__device__ void part(float* x, int n) {
+  static_assert(ROWS % PACK == 0);
+  constexpr int count = ROWS / PACK;
+  for (int i = 0; i < count; ++i) x[i] = n;
+}
+template <int D, int V>
+__global__ void k(float* x, int n) { part<D, V>(x, n); }
+"""
+
+
+def test_asserted_in_a_function() -> None:
+    assert _told(_PART) == [("none: whole tiles demanded", ((3, 3),))]
+
+
+def test_whole_warps_of_a_function_are_no_whole_tiles() -> None:
+    host = "template <int B> void run(float* x, int n) { k<B, 32><<<1, B>>>(x, n); }"
+    assert _told(_PART + host) == []
+
+
+def test_the_kernel_divides_a_field() -> None:
+    text = """struct P { float* x; int n; };
+__device__ void part(const P& own) { own.x[threadIdx.x] = own.n / 8; }
+__global__ void k(P p) { part(p); }
+void run(float* x, int n) {
+TORCH_CHECK(n % 8 == 0);
+P given{x, n};
+k<<<1, 32>>>(given); }
+"""
+    assert _told(text) == [("none: whole tiles demanded", ((5, 5),))]
+
+
 def test_whole_warps_are_no_whole_tiles() -> None:
     kernel = _KERNEL % "  static_assert(D % V == 0);"
     host = "template <int B> void run(float* x, int n) { k<B, 32, 1><<<1, B>>>(x, n); }"
