@@ -60,6 +60,7 @@ class Core(Typing):
         self.lanes: dict[str, tuple[Val, ...]] = {}
         self.layouts: dict[str, tuple[Mode, ...]] = {}
         self.tuples: dict[str, tuple[Val, ...]] = {}
+        self.tiles: dict[str, n.Call] = {}
         self._moves: dict[tuple[str, str], str | None] = {}
         self.ends = False
         self.leaves = False

@@ -147,6 +147,12 @@ class LayoutReader(EngineReader):
         finally:
             self.writer.site.pop()
 
+    def kind_of_made(self, node: n.Call) -> Kind:
+        """The type of a tiled copy or product that a call makes, which the call tells."""
+        record = self.key("tiled")
+        self.tiles[record] = node
+        return Kind(record=record)
+
     def _words_behind(self, name: str) -> dict[str, n.Place]:
         """Every name that an alias leads to, whichever struct of the files has it, each with the
         alias that says it."""
@@ -157,7 +163,9 @@ class LayoutReader(EngineReader):
             if last in seen or not last:
                 continue
             seen.add(last)
-            for alias in self.library.aliases(last):
+            made = self.tiles.get(last)
+            own = [n.Alias(made.at, last, n.CType(last, (made,)))] if made is not None else []
+            for alias in own or self.library.aliases(last):
                 inner = set(_names(alias.type))
                 pending += sorted(inner)
                 if _of_single_values(alias.type):

@@ -202,9 +202,8 @@ class TensorReader(LayoutReader):
             return self._fragment(self.tiled(given[0]), given[-1], last, at, hint)
         if last in cute.LIKE and len(given) == 1:
             return self._like(function, given[0], at, hint)
-        if last in cute.TILED and given and isinstance(given[0], n.Braces) and given[0].type:
-            kind = self.kind(given[0].type, self.frame)
-            return self.partition("copy", (), at, kind)
+        if last in cute.TILED and given:
+            return self.partition("atom", (), at, self.kind_of_made(node))
         if last in cute.EXTENTS and given and (last != "shape" or function.arguments):
             mode = ", ".join(digits(one) for one in function.arguments)
             return replace(self.partition("extent", (), at, mode=mode), static=True)

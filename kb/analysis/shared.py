@@ -60,7 +60,7 @@ class SharedMemory:
             return self._allocation(op.operand("target") or next(iter(op.inputs), None))
         if op.kind in CONTRACTIONS:
             return self._allocation(op.operand("target"))
-        if op.kind in (OpKind.LOAD, OpKind.STORE) or op.kind in ATOMICS:
+        if op.kind in (OpKind.LOAD, OpKind.STORE, OpKind.MATRIX_LOAD) or op.kind in ATOMICS:
             return self._allocation(op.operand("pointer") or next(iter(op.inputs), None))
         return None
 

@@ -179,7 +179,8 @@ class _Rewriter:
         stored = [self.name(value) for value in self.shared.reaching(op, self.values)]
         if stored:
             operands = [("x", stored[0]), *(("also", value) for value in stored[1:])]
-            self.emit(OpKind.COPY, op.span, *operands, result=op.results[0].name)
+            for result in op.results:
+                self.emit(OpKind.COPY, op.span, *operands, result=result.name)
         else:
             self._copied(op)
 

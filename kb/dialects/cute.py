@@ -55,7 +55,13 @@ LIKE = frozenset({"make_fragment_like", "make_tensor_like"})
 """What makes a tensor in registers: for a tensor, or a shape, of a product; or like another one."""
 
 SLICES = frozenset({"get_slice", "get_thread_slice"})
-TILED = frozenset({"make_tiled_copy_A", "make_tiled_copy_B", "make_tiled_copy_C"})
+TILED = frozenset(
+    {
+        "make_tiled_copy", "make_tiled_copy_A", "make_tiled_copy_B", "make_tiled_copy_C",
+        "make_tiled_mma",
+    }
+)  # fmt: skip
+"""Functions that make a tiled copy, or a tiled product, of an atom."""
 TILED_TYPES = frozenset({"TiledMMA", "TiledCopy", "MMA_Atom", "Copy_Atom"})
 EXTENTS = frozenset({"size", "cosize", "rank", "shape", "stride", "tile_size"})
 IDENTITIES = frozenset({"make_identity_tensor", "make_coord_tensor"})
