@@ -14,7 +14,7 @@ from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import one_block, warps_of_blocks, whole_blocks, with_constants
 from extractors.cuda.capability import Compiled, Settings, by_capability, by_compilation
-from extractors.cuda.checks import checked, stated
+from extractors.cuda.checks import stated
 from extractors.cuda.chosen import by_the_host
 from extractors.cuda.compiled_in import compiled_in
 from extractors.cuda.contracts import (
@@ -32,9 +32,11 @@ from extractors.cuda.instruction_sets import needs
 from extractors.cuda.large_block import large_blocks
 from extractors.cuda.launch_errors import LaunchErrors
 from extractors.cuda.launch_extents import extents
-from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names, written_for
+from extractors.cuda.launch_site import LaunchSite, constant, launch_of, written_for
 from extractors.cuda.left_out import left_out
+from extractors.cuda.library import Library
 from extractors.cuda.overlap import Overlap
+from extractors.cuda.own_checks import of_the_kernel, of_traits, words_inside
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
@@ -129,7 +131,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *newer(hollows := hollow(definition, texts.rows())),
             *needs(kernel, found.targets),
         ]
-        kept += [*_stated(mine, definition), *values_taken(mine, definition)]
+        kept += [*_stated(mine, definition, found.library), *values_taken(mine, definition)]
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
         tiles = (*tiles_by_size(definition, mine), *shares(mine, origins, found.library, counters))
@@ -163,18 +165,15 @@ def _functions(unit: n.Unit) -> dict[str, list[n.Definition]]:
     return found
 
 
-def _stated(found: Sequence[LaunchSite], definition: n.Definition) -> list[Constraint]:
+def _stated(
+    found: Sequence[LaunchSite], definition: n.Definition, library: Library
+) -> list[Constraint]:
     """What the kernel asserts, and what every launch of it checks before."""
-    own = [
-        c
-        for one in n.inside(definition.body)
-        if isinstance(one, n.Assert | n.Call)
-        for c in checked(one)
-    ]
     each = [{c.expression: c for c in stated(one.checks, one.words(definition))} for one in found]
     common = [c for text, c in each[0].items() if all(text in o for o in each)] if each else []
-    words = own_names(definition) | {name: name for name in ("blockDim", "gridDim")}
-    return [*stated(own, words), *common]
+    own = stated(of_the_kernel(definition, library), words_inside(definition))
+    traits = stated(of_traits(found, definition, library), words_inside(definition))
+    return [*own, *traits, *common]
 
 
 def _settled(launches: Sequence[Launch], kernel: Kernel) -> Point:

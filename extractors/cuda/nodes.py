@@ -356,6 +356,7 @@ class Record:
     open: bool = False
     bases: tuple[CType, ...] = ()
     inner: bool = False
+    asserts: tuple[Assert, ...] = ()
 
 
 Declared = tuple[int, tuple[TemplateParameter, ...]]  # how many parameters, and the template

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.called import Called, meant, through
-from extractors.cuda.checks import Check, checked, checked_by, dispatched
+from extractors.cuda.checks import Check, checked, checked_by, dispatched, with_made
 from extractors.cuda.handed import (
     MAX_HANDED,
     Handed,
@@ -199,10 +199,10 @@ class Walker:
                 self._scoped(node.other, (f"not ({text})",))
                 self.tests = around
                 self.left += (text,) if returns(node.then) else ()
-                self.checks += tuple(checked(node))
+                self.checks += self._checked(node)
             case n.Switch(value=value, cases=cases):
                 self._walk(value)
-                passed = tuple(checked(node))
+                passed = self._checked(node)
                 for label, body in cases:
                     when = f"{shown(value)} == {shown(label)}" if label is not None else "otherwise"
                     held = self.cases
@@ -227,12 +227,16 @@ class Walker:
                 self._walk(node.body)
                 self.given = given
             case n.Assert():
-                self.checks += tuple(checked(node))
+                self.checks += self._checked(node)
             case n.Expr() | n.Stmt():
                 for part in type(node).__dataclass_fields__:
                     inner = getattr(node, part)
                     if isinstance(inner, tuple | n.Expr | n.Stmt):
                         self._walk(inner)
+
+    def _checked(self, node: n.Expr | n.Stmt) -> tuple[Check, ...]:
+        """What holds once a statement is passed, with what its names were given."""
+        return tuple(with_made(checked(node), self.names))
 
     def _now(self, value: n.Expr) -> Held:
         return Held(value, self.guards, self.tests, self.cases)
@@ -287,7 +291,7 @@ class Walker:
         node = by_name(node)
         self.checks += tuple(dispatched(node))
         self._walk((node.function, node.arguments))
-        self.checks += tuple(checked(node))
+        self.checks += self._checked(node)
         if node.launch:
             for kernel, way in self._kernels(node.function):
                 shape = (*node.launch, None, None)[:3]
