@@ -87,7 +87,7 @@ class Step:
 class Check:
     """A condition that holds after a place of the host, or inside a kernel; `given` are the
     parameters of a function that checks with what they are given, `handed` the functions that it
-    is passed on to, one step after the other, and `made` what names were given that it speaks of."""
+    is passed on to, one after the other, and `made` what names were given that it speaks of."""
 
     condition: n.Expr
     at: n.Place
