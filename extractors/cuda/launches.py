@@ -23,6 +23,7 @@ from extractors.cuda.contracts import (
     rows_of_warps,
     shared_fits,
     threads_fit,
+    whole_shares,
     whole_warps,
 )
 from extractors.cuda.empty_grid import empty_grids
@@ -132,6 +133,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *needs(kernel, found.targets),
         ]
         kept += [*_stated(mine, definition, found.library), *values_taken(mine, definition)]
+        kept += whole_shares(mine, definition)
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
         tiles = (*tiles_by_size(definition, mine), *shares(mine, origins, found.library, counters))

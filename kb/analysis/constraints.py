@@ -24,10 +24,10 @@ from kb.analysis.waiting import waiting
 from kb.analysis.whole_parts import (
     asserted,
     divided_by,
-    quotients,
     shared_heads,
     sizes_of_arrays,
 )
+from kb.analysis.whole_quotients import quotients
 from kb.dialects.registry import contracted_bytes
 from kb.evidence import Lines
 from kb.ir import ParameterKind
