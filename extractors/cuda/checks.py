@@ -234,7 +234,9 @@ def with_made(checks: Iterable[Check], names: Mapping[str, n.Expr | n.Variable])
             value: object = names.get(name)
             while isinstance(value, n.Cast):
                 value = value.operand
-            text = shown(value) if isinstance(value, n.Name | n.Field | n.Call) else ""
+            scoped = isinstance(value, n.Name) and value.scope is not None
+            plain = isinstance(value, n.Name | n.Field | n.Call) and not scoped
+            text = shown(value) if plain else ""
             if name not in made and _PLAIN.fullmatch(text) and not _CALL.search(text):
                 made[name] = text
                 pending += [one for one in _NAME.findall(text) if one.isidentifier()]

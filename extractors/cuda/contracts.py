@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import followed
 from extractors.cuda.checks import in_words
+from extractors.cuda.grid_counts import grid_of
 from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.render import shown
 from kb.analysis.graph import Graph, Node
@@ -220,7 +221,7 @@ def _shared_out(site: LaunchSite, definition: n.Definition) -> dict[str, Lines]:
     """Quotients that a launch is given: `size % part == 0` in the words of the kernel."""
     words: dict[str, str] | None = None
     told: dict[str, Lines] = {}
-    for given in (*_grid(site), *site.arguments):
+    for given in (*grid_of(site), *site.arguments):
         made: object = given
         for _ in range(MAX_BEHIND):
             while isinstance(made, n.Cast):
@@ -236,19 +237,6 @@ def _shared_out(site: LaunchSite, definition: n.Definition) -> dict[str, Lines]:
                 if text is not None:
                     told.setdefault(text, _lines(made))
     return told
-
-
-def _grid(site: LaunchSite) -> Iterator[n.Expr | n.Variable]:
-    """The extents of the grid of a launch as the host makes them."""
-    grid, _ = followed(site.shape[0] if site.shape else None, site.names)
-    match grid:
-        case n.Variable(name=name, arguments=arguments):
-            yield from arguments or ()
-            yield from (x for a in "xyz" if (x := site.names.get(f"{name}.{a}")) is not None)
-        case n.Call(arguments=arguments) | n.Braces(items=arguments):
-            yield from arguments
-        case n.Binary():
-            yield grid
 
 
 def _counts(part: object) -> bool:

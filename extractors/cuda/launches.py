@@ -27,6 +27,7 @@ from extractors.cuda.contracts import (
     whole_warps,
 )
 from extractors.cuda.empty_grid import empty_grids
+from extractors.cuda.grid_counts import counted
 from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.hollow import hollow, newer
 from extractors.cuda.instruction_sets import needs
@@ -147,7 +148,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             unread=texts.unread(definition, hosts),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
-            asserted=assertions.before(mine),
+            asserted=assertions.before(mine), counted=counted(mine, definition),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *compiled_in(definition, mine, unit), *promises(definition, found.library),

@@ -45,6 +45,7 @@ _POINTED = frozenset({"cudaLaunchKernelExC"})
 """Those whose arguments lie behind an array of addresses, besides the last two."""
 
 _NOTHING: frozenset[str] = frozenset()
+_UNKNOWN = n.CType("auto")
 
 
 @dataclass(slots=True)
@@ -215,6 +216,8 @@ class Walker:
                 former = self.names.get(shown(target))
                 if node.operator and isinstance(former, n.Expr):
                     self.names[shown(target)] = n.Binary(node.at, node.operator, former, value)
+                elif node.operator:  # of what the caller gives
+                    self.names[shown(target)] = n.Variable(node.at, shown(target), _UNKNOWN)
                 else:
                     self.names[shown(target)] = value
                 if isinstance(target, n.Name):
@@ -281,7 +284,7 @@ class Walker:
         """Names that had a value and that a branch or a loop, just walked, gave another one, which
         holds after it or not: variables without a value, where that is written; not its `own`."""
         return {
-            key: n.Variable(now.at, key, n.CType("auto"))
+            key: n.Variable(now.at, key, _UNKNOWN)
             for key, former in before.items()
             if (now := self.names.get(key)) is not None and now is not former
             and key not in own and key.isidentifier()
@@ -373,7 +376,7 @@ class Walker:
             if isinstance(given, n.Unary) and given.operator == "&":
                 name = shown(given.operand)
                 if isinstance(self.names.get(name), n.Constant):
-                    self.names[name] = n.Variable(node.at, name, n.CType("auto"))
+                    self.names[name] = n.Variable(node.at, name, _UNKNOWN)
 
     def _keep(
         self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],
