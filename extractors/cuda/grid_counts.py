@@ -21,7 +21,9 @@ def grid_of(site: LaunchSite) -> Iterator[n.Expr | n.Variable]:
         case n.Variable(name=name, arguments=arguments):
             yield from arguments or ()
             yield from (x for a in "xyz" if (x := site.names.get(f"{name}.{a}")) is not None)
-        case n.Call(arguments=arguments) | n.Braces(items=arguments):
+        case n.Braces(items=items):
+            yield from items
+        case n.Call(arguments=arguments) if shown(grid.function) == "dim3":
             yield from arguments
         case n.Expr():
             yield grid

@@ -34,8 +34,11 @@ def of_the_kernel(definition: n.Definition, library: Library) -> Iterator[Check]
 
 def words_inside(definition: n.Definition) -> dict[str, str]:
     """What a kernel calls by a name of its own: parameters, constants, types, the launch."""
-    made = (one for one in n.inside(definition.body) if _constant(one))
-    local = (one.name for one in made if isinstance(one, n.Variable | n.Alias))
+    local = (
+        one.name
+        for one in n.inside(definition.body)
+        if isinstance(one, n.Variable | n.Alias) and _constant(one)
+    )
     names = (*own_names(definition), *local, "blockDim", "gridDim")
     return {name: name for name in names}
 
