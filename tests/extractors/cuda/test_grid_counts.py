@@ -68,7 +68,8 @@ def test_blocks_told_apart_by_numbers(count: str, expected: list[str]) -> None:
     [
         pytest.param({"grid": "rows / 8"}, ["rows % 8 == 0"], id="of the grid"),
         pytest.param({"width": "cols / 4"}, ["cols % 4 == 0"], id="of an argument"),
-        pytest.param({"width": "w", "made": "int w = cols / (4 * rows);"}, ["cols % (4 * rows) == 0"],
+        pytest.param({"width": "w", "made": "int w = cols / (4 * rows);"},
+                     ["cols % (4 * rows) == 0"],
                      id="by a product"),
         pytest.param({"width": "(cols + 3) / 4"}, [], id="rounded up"),
         pytest.param({"grid": "min(rows / 8, 64)"}, [], id="at most so many"),

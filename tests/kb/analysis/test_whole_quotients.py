@@ -40,5 +40,7 @@ _KERNEL = """template <typename T> __global__ void k(float* x, float* y, int n, 
 )  # fmt: skip
 def test_quotients(body: str, expected: list[str]) -> None:
     (kernel,) = read_cuda(_KERNEL.replace("BODY", body), "k.cu").kernels
-    told = [c.expression for c in constraints_of(Facts(kernel)) if " is divided by " in str(c.because)]
+    told = [
+        c.expression for c in constraints_of(Facts(kernel)) if " is divided by " in str(c.because)
+    ]
     assert told == expected
