@@ -26,9 +26,6 @@ class Node:
     at: Place
 
 
-# -- types
-
-
 @dataclass(frozen=True, slots=True)
 class CType:
     """A type, `name` without qualifiers; `extents`: outermost first, None for empty brackets."""

@@ -215,7 +215,8 @@ def _struct(site: LaunchSite, place: int, library: Library) -> n.Record | None:
 def _members(record: n.Record, parameter: str) -> dict[str, str]:
     """Names of a struct as the kernel says them; its template arguments by the member that holds
     them."""
-    words = {one.name: f"{parameter}.{one.name}" for one in (*record.fields, *record.aliases)}
+    names = [*(one.name for one in record.fields), *(one.name for one in record.aliases)]
+    words = {name: f"{parameter}.{name}" for name in names}
     for field in record.fields:
         if isinstance(field.value, n.Name):
             words.setdefault(field.value.text, f"{parameter}.{field.name}")
