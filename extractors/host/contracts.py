@@ -262,8 +262,10 @@ def _conditions(material: Material, names: Names) -> Iterator[Constraint]:
 
 
 def _of_nothing(cond: Expr) -> bool:
-    """A comparison with zero."""
-    return cond.op in ("==", "!=") and cond.args[1] == 0
+    """A comparison of a size with zero; a rest that is left out is no size."""
+    size, other = (*cond.args, None, None)[:2]
+    rest = isinstance(size, Expr) and size.op == "%"
+    return cond.op in ("==", "!=") and other == 0 and not rest
 
 
 def _filled(cond: Expr) -> tuple[Expr, ...]:

@@ -88,6 +88,7 @@ def test_what_the_host_keeps_to(text: str, expression: str, line: int) -> None:
         pytest.param("n, 0, triton", "n, m, triton", "first == 0", id="an offset"),
         pytest.param("    if n % 8 == 0:\n", "    if True:\n", "n % 8 == 0", id="no condition"),
         pytest.param("n % 8 == 0", "n != 7", "n > 7", id="another case is left out"),
+        pytest.param("n % 8 == 0", "n % 8 != 0", "n % 8 > 0", id="whole parts are left out"),
     ],
 )  # fmt: skip
 def test_what_it_does_not_keep_to(old: str, new: str, expression: str) -> None:
