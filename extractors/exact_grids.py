@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from extractors.host.contracts import names_of, readable
 from extractors.host.expr import atoms
@@ -14,6 +14,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.idioms import sides
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.symbolic import Expr as Place
+from kb.evidence import Lines
 from kb.ops import COMPARISONS, OpKind
 from kb.space import Constraint, implied
 
@@ -25,6 +26,8 @@ def exact_grids(facts: Facts, host: HostFacts) -> Iterator[Constraint]:
     minimum holds below anything: each has as many blocks as the host counts rows. Stores of tiles,
     which end with the array, ask for nothing."""
     material = host.material
+    if material is None and facts.of_threads:
+        yield from _of_threads(facts, host)
     if material is None or facts.of_threads or not material.launches:
         return
     sites = material.sites()
@@ -44,6 +47,50 @@ def exact_grids(facts: Facts, host: HostFacts) -> Iterator[Constraint]:
             "launch as many blocks, or let the kernel compare its number with the rows",
             written(material, sites[0]),
         )
+
+
+def _of_threads(facts: Facts, host: HostFacts) -> Iterator[Constraint]:
+    """The same of a kernel of threads, whose launches give their grid as a number, a name, an
+    extent, or a product of such."""
+    asked = _asked(facts)
+    told: dict[int, str] = {}
+    for axis in sorted(_stored(facts) | asked):
+        text = host.counted[axis] if axis < len(host.counted) else ""
+        numbered = axis in asked and text.isdigit() and int(text) > 1 and _settled(facts, axis)
+        if text and (axis not in asked or numbered):
+            told[axis] = f"grid[{axis}] == {text}"
+    if told:
+        yield implied(
+            " and ".join(told.values()),
+            "every block stores what it computes, and the kernel does not ask whether its row is "
+            "there",
+            "launch as many blocks, or let the kernel compare its number with the rows",
+            _named(facts, told, asked) or host.launches[0].lines,
+        )
+
+
+def _settled(facts: Facts, axis: int) -> bool:
+    """Whether blocks of an axis are told apart by numbers alone, and never counted."""
+    if facts.graph.of(OpKind.NUM_BLOCKS):
+        return False
+    for node in facts.graph.of(*COMPARISONS):
+        ends = sides(facts, node)
+        if any(axis in _axes(one) for one in ends):
+            if not any(one.constant is not None for one in ends):
+                return False
+    return all(axis not in _axes(facts.values.expr(v)) for loop in facts.loops
+               for v in (loop.low, loop.high) if v is not None)  # fmt: skip
+
+
+def _named(facts: Facts, axes: Collection[int], asked: set[int]) -> Lines | None:
+    """Where the kernel asks for the number of its block along one of some axes, or compares it."""
+    for node in facts.graph.of(*COMPARISONS) if set(axes) <= asked else ():
+        if any(_axes(one) & set(axes) for one in sides(facts, node)):
+            return node.lines
+    for node in facts.graph.of(OpKind.BLOCK_ID):
+        if _axes(facts.values.expr(node.result)) & set(axes):
+            return node.lines
+    return None
 
 
 def _of_rows(value: Value) -> bool:

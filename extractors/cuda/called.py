@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.checks import Check, Step
-from extractors.cuda.launch_site import ALIAS, LaunchSite, Level, Names, both, constant, owner
+from extractors.cuda.launch_site import (
+    ALIAS,
+    LaunchSite,
+    Level,
+    Names,
+    both,
+    constant,
+    copies,
+    owner,
+)
 from extractors.cuda.render import shown
 
 MAX_LEVELS = 4
@@ -165,5 +174,5 @@ def _reworded(
 ) -> Check:  # fmt: skip
     """A check of the caller in the words of the function that it calls."""
     pairs = {text: name for name, given in reversed(handed)
-             for text in (shown(given), *owner(given, names))}  # fmt: skip
+             for text in (shown(given), *owner(given, names), *copies(given, names))}  # fmt: skip
     return replace(check, handed=(*check.handed, Step(tuple(pairs.items()), own)))

@@ -55,13 +55,23 @@ _TYPES = {"Half": "float16", "Float16": "float16", "BFloat16": "bfloat16", "Floa
           "Float32": "float32", "Double": "float64", "Int": "int32", "Int32": "int32",
           "Long": "int64", "Int64": "int64", "Byte": "uint8", "Char": "int8",
           "Float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2"}  # fmt: skip
-_TYPE = re.compile(r"(?:(?:torch|at|c10)::(?:ScalarType::|k)|ScalarType::)(\w+)")
+_TYPE = re.compile(r"(?:(?:torch|at|c10)::(?:headeronly::)?(?:ScalarType::|k)|ScalarType::)(\w+)")
 """Element types as C++ names them, and in the words of constraints. Source: PyTorch,
 c10/core/ScalarType.h, torch/types.h."""
 
 _BYTES = re.compile(r"\bsizeof\(([\w:]+)\)")
+_SAME = re.compile(r"\bstd::is_same(?:_v<([\w:]+), ?([\w:]+)>|<([\w:]+), ?([\w:]+)>::value\b)")
+"""How C++ asks whether two types are one."""
+
 _POWER = re.compile(r"\((\w+(?:\.\w+)*) & \(?\1 - 1\)?\) == 0")
 """How C++ asks for a power of two."""
+
+
+MAX_STEPS = 3
+"""Names behind names that a check is followed through."""
+
+MAX_NAMES = 24
+"""Names of one check that are looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +86,14 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Check:
     """A condition that holds after a place of the host, or inside a kernel; `given` are the
-    parameters of a function that checks with what they are given, and `handed` the functions that
-    it is passed on to, one step after the other."""
+    parameters of a function that checks with what they are given, `handed` the functions that it
+    is passed on to, one after the other, and `made` what names were given that it speaks of."""
 
     condition: n.Expr
     at: n.Place
     given: tuple[tuple[str, str], ...] | None = None
     handed: tuple[Step, ...] = ()
+    made: tuple[tuple[str, str], ...] = ()
 
 
 def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
@@ -132,7 +143,12 @@ def dispatched(node: n.Call) -> Iterator[Check]:
 def _passed(node: n.If) -> Iterator[Check]:
     """A branch one of whose sides refuses."""
     if refuses(node.then.body):
-        yield from _parts(_not(node.condition), node.at)
+        yield from _parts(denied(node.condition), node.at)
+        return
+    if not node.other.body and _leaves(node.then.body):
+        left = list(_parts(denied(node.condition), node.at))
+        if all(_filled(one.condition) for one in left):
+            yield from left
         return
     tests = [node.condition]
     other = node.other.body
@@ -141,6 +157,25 @@ def _passed(node: n.If) -> Iterator[Check]:
         other = other[0].other.body
     if refuses(other):
         yield Check(_one_of(tests), node.at)
+
+
+def _leaves(body: Sequence[n.Stmt]) -> bool:
+    """Whether statements return without an error and without a launch."""
+    last = body[-1] if body else None
+    if isinstance(last, n.Block):
+        return _leaves(last.body)
+    calls = any(isinstance(one, n.Call) and one.launch for one in n.inside(tuple(body)))
+    return isinstance(last, n.Leave) and last.word == "return" and not calls
+
+
+def _filled(condition: n.Expr) -> bool:
+    """Whether a number is asked to be above zero, or another one than zero."""
+    match condition:
+        case n.Binary(operator=">" | "!=", right=n.Constant(value=0)):
+            return True
+        case n.Binary(operator=">=", right=n.Constant(value=1)):
+            return True
+    return False
 
 
 def refuses(body: Sequence[n.Stmt]) -> bool:
@@ -162,14 +197,15 @@ def refuses(body: Sequence[n.Stmt]) -> bool:
     return False
 
 
-def _not(node: n.Expr) -> n.Expr:
+def denied(node: n.Expr) -> n.Expr:
+    """What holds where a condition does not."""
     match node:
         case n.Unary(operator="!", operand=operand):
             return operand
         case n.Binary(operator=operator) if operator in _OPPOSITE:
             return n.Binary(node.at, _OPPOSITE[operator], node.left, node.right)
         case n.Binary(operator="||"):
-            return n.Binary(node.at, "&&", _not(node.left), _not(node.right))
+            return n.Binary(node.at, "&&", denied(node.left), denied(node.right))
     return n.Unary(node.at, "!", node)
 
 
@@ -189,22 +225,49 @@ def _one_of(tests: Sequence[n.Expr]) -> n.Expr:
     return found
 
 
+def with_made(checks: Iterable[Check], names: Mapping[str, n.Expr | n.Variable]) -> Iterator[Check]:
+    """Checks with what the names in them were given, where that is an extent, a field or a name."""
+    for check in checks:
+        made: dict[str, str] = {}
+        pending = [one.text for one in n.inside(check.condition) if isinstance(one, n.Name)]
+        for name in pending[:MAX_NAMES]:
+            value: object = names.get(name)
+            while isinstance(value, n.Cast):
+                value = value.operand
+            scoped = isinstance(value, n.Name) and value.scope is not None
+            plain = isinstance(value, n.Name | n.Field | n.Call) and not scoped
+            text = shown(value) if plain else ""
+            if name not in made and _PLAIN.fullmatch(text) and not _CALL.search(text):
+                made[name] = text
+                pending += [one for one in _NAME.findall(text) if one.isidentifier()]
+        yield replace(check, made=tuple(made.items()))
+
+
 def stated(checks: Iterable[Check], words: Mapping[str, str]) -> Iterator[Constraint]:
     """Checks in the words of a kernel: `words` are its parameters by what the host calls them, and
     names of the host that a launch is made of by themselves."""
     for check in checks:
-        tensors = matches(check.condition)
-        text = matched(check.condition) if tensors else shown(check.condition)
-        if check.given is not None and text:
-            text = in_words(text, dict(check.given), whole=True) or ""
-        for step in check.handed:
-            text = _carried(text, step) if text else ""
-        told = in_words(text, words) if text else None
+        told = _in_kernel(check, words, {})
+        if told is None and check.made:
+            told = _in_kernel(check, words, dict(check.made))
         if told is not None:
             yield Constraint(
                 expression=told, origin=Origin.STATED, lines=place(check.at), checked_by_host=True,
                 because="the code stops where it does not hold",
             )  # fmt: skip
+
+
+def _in_kernel(check: Check, words: Mapping[str, str], made: Mapping[str, str]) -> str | None:
+    """A check in the words of a kernel, or in those that its names were `made` of."""
+    tensors = matches(check.condition)
+    text = matched(check.condition) if tensors else shown(check.condition)
+    if check.given is not None and text:
+        text = in_words(text, dict(check.given), whole=True) or ""
+    for _ in range(MAX_STEPS if made else 0):
+        text = _NAME.sub(lambda one: made.get(one.group(), one.group()), text)
+    for step in check.handed:
+        text = _carried(text, step) if text else ""
+    return in_words(text, words) if text else None
 
 
 def _carried(text: str, step: Step) -> str:
@@ -219,6 +282,7 @@ def in_words(
     with `whole`, of anything else. Other names stay, unless a parameter is called so; with `own`
     names of a function, it may speak of anything that these do not mean."""
     text = _BYTES.sub(r"bytes_of(\1)", _POWER.sub(r"is_power_of_two(\1)", text))
+    text = _SAME.sub(lambda same: " == ".join(filter(None, same.groups())), text)
     taken = {*words.values(), *(own or ())}
     known: list[bool] = []
 

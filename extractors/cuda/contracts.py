@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import followed
+from extractors.cuda.checks import in_words
+from extractors.cuda.grid_counts import grid_of
 from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.render import shown
 from kb.analysis.graph import Graph, Node
@@ -22,6 +24,9 @@ _COUNTS = (OpKind.BLOCK_THREADS, OpKind.MUL)
 _WARP = 32
 NEAR = 8
 """Lines that extents which are made together lie apart at most."""
+
+MAX_BEHIND = 3
+"""Names behind names that an argument is followed through."""
 
 _PRODUCT = re.compile(r"\w+(?:\s*\*\s*\w+)*")
 _BYTES = re.compile(r"\bsizeof\(([\w:]+)\)")
@@ -196,6 +201,52 @@ def _of_all(graph: Graph, number: Node) -> bool:
     ]
     thread = any(part is not None and part.op.kind == OpKind.THREAD_ID for part in parts)
     return thread and {OpKind.BLOCK_ID, OpKind.BLOCK_THREADS} in before
+
+
+def whole_shares(found: Sequence[LaunchSite], definition: n.Definition) -> Iterator[Constraint]:
+    """Sizes that the host divides for every launch and rounds down: for an extent of the grid, or
+    for an argument as it stands."""
+    rows = [_shared_out(one, definition) for one in found]
+    common = set.intersection(*map(set, rows)) if rows else set()
+    for text in sorted(common):
+        yield implied(
+            text,
+            "the host divides the size for the launch, and the rest is left out",
+            "check it before the launch, or round up and leave out what is past the end",
+            rows[0][text],
+        )
+
+
+def _shared_out(site: LaunchSite, definition: n.Definition) -> dict[str, Lines]:
+    """Quotients that a launch is given: `size % part == 0` in the words of the kernel."""
+    words: dict[str, str] | None = None
+    told: dict[str, Lines] = {}
+    for given in (*grid_of(site), *site.arguments):
+        made: object = given
+        for _ in range(MAX_BEHIND):
+            while isinstance(made, n.Cast):
+                made = made.operand
+            made = site.names.get(made.text) if isinstance(made, n.Name) else made
+        match made:
+            case n.Binary(operator="/", left=n.Name() | n.Field() as size, right=part) if (
+                _counts(part) and made.at.path == definition.at.path
+            ):
+                words = words if words is not None else site.words(definition)
+                of = f"({shown(part)})" if isinstance(part, n.Binary) else shown(part)
+                text = in_words(f"{shown(size)} % {of} == 0", words)
+                if text is not None:
+                    told.setdefault(text, _lines(made))
+    return told
+
+
+def _counts(part: object) -> bool:
+    """A number above one, a name, or a product of such."""
+    match part:
+        case n.Constant(value=value):
+            return value != 1
+        case n.Binary(operator="*", left=left, right=right):
+            return _counts(left) and _counts(right)
+    return isinstance(part, n.Name)
 
 
 def divisors(names: Mapping[str, n.Expr | n.Variable]) -> Iterator[Constraint]:

@@ -25,6 +25,7 @@ MAX_ASKED = 4000
 
 _COMPARED = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _ELEMENTS = frozenset({"numel", "nbytes", "defined"})
+_SHAPES = frozenset({"shape", "sizes"})
 _EXTENTS = frozenset({"size", "numel", "dim_size"})
 """Methods that tell how many elements a tensor has, all of them or along an axis. Source: PyTorch,
 ATen/core/TensorBase.h; Apache TVM FFI, tvm/ffi/container/tensor.h."""
@@ -92,6 +93,8 @@ class Extents:
                 yield from self._called(text, arguments, depth)
             case n.Call(function=n.Field(name=name)) if name in _EXTENTS:
                 yield node
+            case n.Index(operand=n.Call(function=n.Field(name=name))) if name in _SHAPES:
+                yield node
             case n.Name(text=text):
                 made, lines = followed(node, self.site.names)
                 if isinstance(made, n.Expr) and not isinstance(made, n.Name):
@@ -128,7 +131,7 @@ class Extents:
     def excluded(self, size: n.Expr, origins: BlockOrigins) -> bool:
         """Whether a condition that may keep a size from being zero is asked on the way."""
         wanted = _texts(size)
-        on_way = [*self.site.tests, *(one.condition for one in self.site.checks)]
+        on_way = [*self.site.tests, *(_larger(one.condition) for one in self.site.checks)]
         if any(self._names(one, wanted) and _excludes(one) for one in on_way):
             return True
         tensor = shown(size.function.operand) if isinstance(size, n.Call) and isinstance(
@@ -217,12 +220,24 @@ def _excludes(test: n.Expr) -> bool:
     return isinstance(test, n.Name | n.Unary | n.Call)
 
 
+def _larger(condition: n.Expr) -> n.Expr:
+    """What a condition that holds may keep from being zero: of two that are ordered the larger
+    one, with the smaller one where that is a number."""
+    if isinstance(condition, n.Binary) and condition.operator in ("<", "<=", ">", ">="):
+        left, right = condition.left, condition.right
+        less, more = (left, right) if condition.operator in ("<", "<=") else (right, left)
+        fixed = isinstance(less, n.Constant)
+        return condition if fixed else n.Unary(condition.at, "!", n.Unary(condition.at, "!", more))
+    return condition
+
+
 def _leaving(function: n.Definition) -> Iterator[n.Expr]:
     """Conditions of a function that compare with zero or one, or ask for a truth."""
     for one in n.inside(function.body):
         test = one.condition if isinstance(one, n.If | n.While | n.Choice) else None
         if isinstance(one, n.Call):
-            yield from (check.condition for check in checked(one) if _excludes(check.condition))
+            found = (check.condition for check in checked(one))
+            yield from (_larger(condition) for condition in found if _excludes(condition))
         for part in n.inside(test) if test is not None else ():
             match part:
                 case n.Binary(operator=operator, left=left, right=right) if operator in _COMPARED:

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
+from kb.analysis.devices import since
 from kb.evidence import Lines
 from kb.ir import Kernel, Op, ParameterKind, Region
 from kb.ops import OpKind
 from kb.space import Constraint, implied
-
-_SINCE = (
-    (100, re.compile(r"\btcgen05\.|\.f32x2\b|\be2m1x2\b|\bue8m0x2\b|\be2m3x2\b|\be3m2x2\b")),
-    (100, re.compile(r"\b(?:ld|st)\.[\w.:]*\.(?:v8\.[busf]32|v4\.[busf]64)\b")),
-    (90, re.compile(r"\bcp\.async\.bulk|\bmbarrier\.try_wait|\bgriddepcontrol\.|\bwgmma\.")),
-    (90, re.compile(r"\bsetmaxnreg\.|\belect\.sync|\bbarrier\.cluster|\bmapa\.|\bmultimem\.")),
-    (90, re.compile(r"\bstmatrix\.|\bfence\.proxy\.async|\bst\.async\.")),
-    (89, re.compile(r"\be4m3x2\b|\be5m2x2\b")),
-    (80, re.compile(r"\bcp\.async\.c[ag]\.|\bredux\.sync|\bcreatepolicy\.|\bcvt\.rna?\.tf32\b")),
-    (75, re.compile(r"\bldmatrix\.")),
-)
-"""Instructions by the compute capability since which they are there, ten times the major number and
-the minor one, the newest first. Source: PTX ISA, target notes of each instruction."""
 
 
 def needs(kernel: Kernel, targets: Sequence[Lines]) -> Iterator[Constraint]:
@@ -36,9 +23,9 @@ def needs(kernel: Kernel, targets: Sequence[Lines]) -> Iterator[Constraint]:
         elsewhere = op.span.path != path or op.span.origin is not None
         if elsewhere or any(a <= at[0] <= b for a, b in targets):
             continue
-        since = _since(op)
-        if since > best:
-            best, lines = since, at
+        number = _since(op)
+        if number > best:
+            best, lines = number, at
     if best:
         yield implied(
             f"10 * capability[0] + capability[1] >= {best}",
@@ -70,5 +57,4 @@ _PLAIN = frozenset({
 
 def _since(op: Op) -> int:
     """Since which capability an operation of inline assembly is there; 0 for others."""
-    text = f"{op.attribute('opcode') or ''} {op.attribute('asm') or ''}"
-    return next((since for since, said in _SINCE if said.search(text)), 0) if text.strip() else 0
+    return since(f"{op.attribute('opcode') or ''} {op.attribute('asm') or ''}")

@@ -84,7 +84,8 @@ class LaunchSite:
             for name, made in fields(given, self.names) if isinstance(given, n.Name) else ():
                 own_ = [shown(made)] if isinstance(made, n.Name | n.Field) else []
                 found |= dict.fromkeys((*own_, *owner(made, self.names)), f"{parameter}.{name}")
-            found |= dict.fromkeys([shown(given), *chosen, *tensor], parameter)
+            same = copies(given, self.names)
+            found |= dict.fromkeys([shown(given), *chosen, *tensor, *same], parameter)
         return found
 
     def behind(self, made: object) -> Iterator[object]:
@@ -105,18 +106,27 @@ class LaunchSite:
                         pending.append((inner[one.text], level + 1))
                     elif len(seen) < MAX_NAMES:
                         pending.append((scopes[level].get(one.text), level))
+                        pending.append((scopes[level].get(f"{ALIAS}{one.text}"), level))
+                        pending.append((tuple(_named(one)), level))
 
     def _fed(self) -> Iterator[str]:
-        """Names of the host that the launch is made of: its grid, its block, its arguments."""
-        pending: list[object] = [self.shape, self.arguments, self.kernel.arguments]
-        seen: set[str] = set()
-        for made in pending:
-            for node in n.inside(made):
-                if isinstance(node, n.Name) and node.text not in seen and len(seen) < MAX_NAMES:
-                    seen.add(node.text)
-                    yield node.text
-                    pending.append(self.names.get(node.text))
-                    pending += [made for _, made in fields(node, self.names)]
+        """Names of the host that the launch is made of, up to the outermost caller that is known:
+        its grid, its block, its arguments; those that choose it among others, and what functions
+        on the way are handed."""
+        handed = tuple(tuple(one.given.values()) for one in self.levels)
+        for level in self.levels:
+            yield from level.given
+        made = [self.shape, self.arguments, self.kernel, self.tests, self.cases, handed]
+        for node in self.behind(tuple(made)):
+            if isinstance(node, n.Name) and "::" not in node.text:
+                yield node.text
+
+
+def _named(name: n.Name) -> Iterator[n.Name]:
+    """Template arguments that are read as types: each may be a number by its name."""
+    for one in name.arguments:
+        if isinstance(one, n.CType):
+            yield n.Name(name.at, one.name, one.arguments)
 
 
 def fields(struct: n.Name, names: Names) -> Iterator[tuple[str, n.Expr | n.Variable]]:
@@ -128,6 +138,20 @@ def fields(struct: n.Name, names: Names) -> Iterator[tuple[str, n.Expr | n.Varia
     for name, made in names.items():
         if name.startswith(start) and name[len(start) :].isidentifier():
             yield name[len(start) :], made
+
+
+def copies(given: object, names: Names) -> list[str]:
+    """Names that what a launch or a function is given was copied from, one after the other."""
+    found: list[str] = []
+    node: object = given
+    for _ in range(MAX_STEPS):
+        while isinstance(node, n.Cast):
+            node = node.operand
+        if not isinstance(node, n.Name) or node.text in found:
+            break
+        found.append(node.text)
+        node = names.get(node.text)
+    return found[1:] if isinstance(given, n.Name) else found
 
 
 def owner(given: object, names: Names) -> list[str]:

@@ -14,7 +14,7 @@ from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import one_block, warps_of_blocks, whole_blocks, with_constants
 from extractors.cuda.capability import Compiled, Settings, by_capability, by_compilation
-from extractors.cuda.checks import checked, stated
+from extractors.cuda.checks import stated
 from extractors.cuda.chosen import by_the_host
 from extractors.cuda.compiled_in import compiled_in
 from extractors.cuda.contracts import (
@@ -23,18 +23,22 @@ from extractors.cuda.contracts import (
     rows_of_warps,
     shared_fits,
     threads_fit,
+    whole_shares,
     whole_warps,
 )
 from extractors.cuda.empty_grid import empty_grids
+from extractors.cuda.grid_counts import counted
 from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.hollow import hollow, newer
 from extractors.cuda.instruction_sets import needs
 from extractors.cuda.large_block import large_blocks
 from extractors.cuda.launch_errors import LaunchErrors
 from extractors.cuda.launch_extents import extents
-from extractors.cuda.launch_site import LaunchSite, constant, launch_of, own_names, written_for
+from extractors.cuda.launch_site import LaunchSite, constant, launch_of, written_for
 from extractors.cuda.left_out import left_out
+from extractors.cuda.library import Library
 from extractors.cuda.overlap import Overlap
+from extractors.cuda.own_checks import of_the_kernel, of_traits, words_inside
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
@@ -131,7 +135,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *newer(hollows := hollow(definition, texts.rows())),
             *needs(kernel, found.targets),
         ]
-        kept += [*_stated(mine, whole), *values_taken(mine, definition)]
+        kept += [*_stated(mine, whole, found.library), *values_taken(mine, definition)]
+        kept += whole_shares(mine, definition)
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
         tiles = (
@@ -149,7 +154,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             unread=texts.unread(definition, hosts),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
-            asserted=assertions.before(mine),
+            asserted=assertions.before(mine), counted=counted(mine, definition),
             decisions=tuple(dict.fromkeys(
                 (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
                  *given, *compiled_in(definition, mine, unit), *promises(whole, found.library),
@@ -169,18 +174,15 @@ def _functions(unit: n.Unit) -> dict[str, list[n.Definition]]:
     return found
 
 
-def _stated(found: Sequence[LaunchSite], definition: n.Definition) -> list[Constraint]:
+def _stated(
+    found: Sequence[LaunchSite], definition: n.Definition, library: Library
+) -> list[Constraint]:
     """What the kernel asserts, and what every launch of it checks before."""
-    own = [
-        c
-        for one in n.inside(definition.body)
-        if isinstance(one, n.Assert | n.Call)
-        for c in checked(one)
-    ]
     each = [{c.expression: c for c in stated(one.checks, one.words(definition))} for one in found]
     common = [c for text, c in each[0].items() if all(text in o for o in each)] if each else []
-    words = own_names(definition) | {name: name for name in ("blockDim", "gridDim")}
-    return [*stated(own, words), *common]
+    own = stated(of_the_kernel(definition, library), words_inside(definition))
+    traits = stated(of_traits(found, definition, library), words_inside(definition))
+    return [*own, *traits, *common]
 
 
 def _settled(launches: Sequence[Launch], kernel: Kernel) -> Point:

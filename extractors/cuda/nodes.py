@@ -26,9 +26,6 @@ class Node:
     at: Place
 
 
-# -- types
-
-
 @dataclass(frozen=True, slots=True)
 class CType:
     """A type, `name` without qualifiers; `extents`: outermost first, None for empty brackets."""
@@ -356,6 +353,7 @@ class Record:
     open: bool = False
     bases: tuple[CType, ...] = ()
     inner: bool = False
+    asserts: tuple[Assert, ...] = ()
 
 
 Declared = tuple[int, tuple[TemplateParameter, ...]]  # how many parameters, and the template

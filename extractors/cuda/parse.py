@@ -237,8 +237,11 @@ class _UnitBuilder(StatementBuilder):
         fields: list[n.Variable] = []
         methods: list[n.Definition] = []
         aliases: list[n.Alias] = []
+        asserts: list[n.Assert] = []
         for child in body.named_children:
             self._member(child, (), fields, methods, aliases)
+            if child.type == "static_assert_declaration":
+                asserts += [one for one in self._assert(child) if isinstance(one, n.Assert)]
             kind = child.child_by_field_name("type")
             inner = child if child.type in RECORDS else kind
             if inner is not None and inner.type in RECORDS:
@@ -246,7 +249,7 @@ class _UnitBuilder(StatementBuilder):
                 self.inner += [replace(held, inner=True)] if held is not None else []
         return n.Record(
             spelled, self.at(node), template, tuple(fields), tuple(methods), tuple(aliases),
-            special, self._open(node), tuple(self._bases(node)),
+            special, self._open(node), tuple(self._bases(node)), asserts=tuple(asserts),
         )  # fmt: skip
 
     def struct_inside(self, node: Syntax) -> str:

@@ -12,7 +12,8 @@ _LEVELS = {"||": 1, "&&": 2, **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="),
 """How tightly operators bind; others, whose order the languages see differently, are not here."""
 _EXTENTS = {"size": "shape", "stride": "stride", "sizes": "shape", "strides": "stride"}
 _FACTS = {"numel": "numel", "scalar_type": "dtype", "dtype": "dtype", "dim": "ndim",
-          "ndimension": "ndim", "sizes": "shape"}  # fmt: skip
+          "ndimension": "ndim", "sizes": "shape", "device": "device",
+          "is_cuda": "is_cuda"}  # fmt: skip
 _HELD = frozenset({"unwrap"})
 """Methods that give the number that a symbol was found to be. Source: SGLang,
 sgl_kernel/tensor.h."""

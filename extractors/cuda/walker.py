@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.called import Called, meant, through
-from extractors.cuda.checks import Check, checked, checked_by, dispatched
+from extractors.cuda.checks import Check, checked, checked_by, dispatched, with_made
 from extractors.cuda.handed import (
     MAX_HANDED,
     Handed,
@@ -45,6 +45,7 @@ _POINTED = frozenset({"cudaLaunchKernelExC"})
 """Those whose arguments lie behind an array of addresses, besides the last two."""
 
 _NOTHING: frozenset[str] = frozenset()
+_UNKNOWN = n.CType("auto")
 
 
 @dataclass(slots=True)
@@ -199,10 +200,10 @@ class Walker:
                 self._scoped(node.other, (f"not ({text})",))
                 self.tests = around
                 self.left += (text,) if returns(node.then) else ()
-                self.checks += tuple(checked(node))
+                self.checks += self._checked(node)
             case n.Switch(value=value, cases=cases):
                 self._walk(value)
-                passed = tuple(checked(node))
+                passed = self._checked(node)
                 for label, body in cases:
                     when = f"{shown(value)} == {shown(label)}" if label is not None else "otherwise"
                     held = self.cases
@@ -215,6 +216,8 @@ class Walker:
                 former = self.names.get(shown(target))
                 if node.operator and isinstance(former, n.Expr):
                     self.names[shown(target)] = n.Binary(node.at, node.operator, former, value)
+                elif node.operator:  # of what the caller gives
+                    self.names[shown(target)] = n.Variable(node.at, shown(target), _UNKNOWN)
                 else:
                     self.names[shown(target)] = value
                 if isinstance(target, n.Name):
@@ -227,12 +230,16 @@ class Walker:
                 self._walk(node.body)
                 self.given = given
             case n.Assert():
-                self.checks += tuple(checked(node))
+                self.checks += self._checked(node)
             case n.Expr() | n.Stmt():
                 for part in type(node).__dataclass_fields__:
                     inner = getattr(node, part)
                     if isinstance(inner, tuple | n.Expr | n.Stmt):
                         self._walk(inner)
+
+    def _checked(self, node: n.Expr | n.Stmt) -> tuple[Check, ...]:
+        """What holds once a statement is passed, with what its names were given."""
+        return tuple(with_made(checked(node), self.names))
 
     def _now(self, value: n.Expr) -> Held:
         return Held(value, self.guards, self.tests, self.cases)
@@ -277,7 +284,7 @@ class Walker:
         """Names that had a value and that a branch or a loop, just walked, gave another one, which
         holds after it or not: variables without a value, where that is written; not its `own`."""
         return {
-            key: n.Variable(now.at, key, n.CType("auto"))
+            key: n.Variable(now.at, key, _UNKNOWN)
             for key, former in before.items()
             if (now := self.names.get(key)) is not None and now is not former
             and key not in own and key.isidentifier()
@@ -287,7 +294,7 @@ class Walker:
         node = by_name(node)
         self.checks += tuple(dispatched(node))
         self._walk((node.function, node.arguments))
-        self.checks += tuple(checked(node))
+        self.checks += self._checked(node)
         if node.launch:
             for kernel, way in self._kernels(node.function):
                 shape = (*node.launch, None, None)[:3]
@@ -369,7 +376,7 @@ class Walker:
             if isinstance(given, n.Unary) and given.operator == "&":
                 name = shown(given.operand)
                 if isinstance(self.names.get(name), n.Constant):
-                    self.names[name] = n.Variable(node.at, name, n.CType("auto"))
+                    self.names[name] = n.Variable(node.at, name, _UNKNOWN)
 
     def _keep(
         self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],

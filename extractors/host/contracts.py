@@ -241,14 +241,15 @@ def _conditions(material: Material, names: Names) -> Iterator[Constraint]:
     for guard in launches[0].path.guards:
         if mentions_memo(guard.cond) or not guard.shown:
             continue
-        if (guard.cond.op, guard.holds) in (("!=", True), ("==", False), ("none", False)):
+        leaves_out = (guard.cond.op, guard.holds) in (("!=", True), ("==", False), ("none", False))
+        if leaves_out and not _of_nothing(guard.cond):
             continue  # leaves one case out
         if not all(
             any(g.cond == guard.cond and g.holds == guard.holds for g in one.path.guards)
             for one in launches[1:]
         ):
             continue
-        for cond in together(guard.cond, guard.holds):
+        for cond in _filled(guard.cond) if leaves_out else together(guard.cond, guard.holds):
             told = _of_problem(cond) or _of_arrays(cond, names)
             text = names.text(cond) if told else UNKNOWN
             if readable(text):
@@ -258,6 +259,18 @@ def _conditions(material: Material, names: Names) -> Iterator[Constraint]:
                     "launch another kernel where it does not hold",
                     _asked(material, guard.cond) or launches[0].lines,
                 )
+
+
+def _of_nothing(cond: Expr) -> bool:
+    """A comparison of a size with zero; a rest that is left out is no size."""
+    size, other = (*cond.args, None, None)[:2]
+    rest = isinstance(size, Expr) and size.op == "%"
+    return cond.op in ("==", "!=") and other == 0 and not rest
+
+
+def _filled(cond: Expr) -> tuple[Expr, ...]:
+    """That there is something, where a comparison with zero leaves the rest out."""
+    return (Expr(">", cond.args),)
 
 
 def _asked(material: Material, cond: Expr) -> Lines | None:

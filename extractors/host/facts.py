@@ -44,6 +44,7 @@ class BlockSize:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
     """What host code says about one kernel; `unasked`: launches whose error nothing asks for,
+    `counted`: what the axes of the grid of every launch count where that is a size as it stands,
     `left_out`: conditions of branches that launch, where no branch is for the rest, `asserted`:
     checks that release builds leave out."""
 
@@ -62,6 +63,7 @@ class HostFacts:
     hollow: Hollow | None = None
     left_out: tuple[tuple[Lines, ...], ...] = ()
     asserted: tuple[Lines, ...] = ()
+    counted: tuple[str, ...] = ()
     material: Material | None = field(default=None, compare=False, repr=False)
 
 

@@ -49,6 +49,8 @@ class EmptyGrid(Rule):
         Case(vary(_ROWS, ("grid(rows)", "grid(2, rows * n)")), "`rows`, `n`"),
         Case(_TENSOR, "`x.shape[0]`"),
         Case(vary(_TENSOR, ("  dim3 grid", "  TORCH_CHECK(rows % 4 == 0);\n  dim3 grid")), "x"),
+        Case(vary(_TENSOR, ("  dim3 grid", "  TORCH_CHECK(n >= rows);\n  dim3 grid")), "x"),
+        Case(vary(_TENSOR, ("x.size(0)", "x.shape()[0]")), "x"),
     )
     near_misses = (
         NearMiss(
@@ -62,6 +64,10 @@ class EmptyGrid(Rule):
         NearMiss(
             vary(_TENSOR, ("  dim3 grid", "  TORCH_CHECK(rows > 0);\n  dim3 grid")),
             why="the host refuses it",
+        ),
+        NearMiss(
+            vary(_TENSOR, ("  dim3 grid", "  TORCH_CHECK(n < rows);\n  dim3 grid")),
+            why="it is larger than another size",
         ),
         NearMiss(
             vary(_ROWS, ("dim3 grid(rows)", "dim3 grid(std::max(rows, 1))")),

@@ -10,6 +10,7 @@ from kb.analysis.agreement import agreements
 from kb.analysis.alignment import aligned_arrays, vector_ends, whole_vectors
 from kb.analysis.contents import contents
 from kb.analysis.contracts import contracts
+from kb.analysis.devices import devices
 from kb.analysis.facts import Facts
 from kb.analysis.fixed_block import fixed_block
 from kb.analysis.flags import unless
@@ -23,10 +24,10 @@ from kb.analysis.waiting import waiting
 from kb.analysis.whole_parts import (
     asserted,
     divided_by,
-    quotients,
     shared_heads,
     sizes_of_arrays,
 )
+from kb.analysis.whole_quotients import quotients
 from kb.dialects.registry import contracted_bytes
 from kb.evidence import Lines
 from kb.ir import ParameterKind
@@ -66,6 +67,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         divided_by,
         sizes_of_arrays,
         resources,
+        devices,
     ):
         for constraint in rule(facts):
             found.setdefault(constraint.expression, constraint)

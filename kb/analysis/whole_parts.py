@@ -1,4 +1,4 @@
-"""Sizes that must divide without a rest, sizes that must be those of an array, and what a kernel
+"""Numbers that must divide each other, sizes that must be those of an array, and what a kernel
 asserts, as constraints."""
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from kb.knowledge import ParameterRole
 from kb.ops import COMPARISONS, OpKind
 from kb.space import Constraint, implied
 
-_SHAPES = ("shape", "size", "block_shape")
 _SIGNS = {
     OpKind.EQ: "==", OpKind.NE: "!=", OpKind.LT: "<", OpKind.LE: "<=",
     OpKind.GT: ">", OpKind.GE: ">=",
 }  # fmt: skip
-_KNOWN = frozenset({
+KNOWN = frozenset({
     AtomKind.PARAMETER, AtomKind.EXTENT, AtomKind.FLOOR_DIV, AtomKind.CEIL_DIV, AtomKind.MOD,
     AtomKind.MINIMUM, AtomKind.MAXIMUM,
 })  # fmt: skip
@@ -41,7 +40,7 @@ def asserted(facts: Facts) -> Iterator[Constraint]:
                 pending.extend(test.op.inputs)
             elif test is not None and test.op.kind in COMPARISONS:
                 sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
-                if any(side.atoms() for side in sides) and all(map(_told, sides)):
+                if any(side.atoms() for side in sides) and all(map(told, sides)):
                     yield implied(
                         f"{_bare(sides[0])} {_SIGNS[OpKind(test.op.kind)]} {_bare(sides[1])}",
                         "the kernel asserts it",
@@ -57,33 +56,8 @@ def _bare(side: Expr) -> str:
     return atom.text[1:-1] if atom is not None and alone else str(side)
 
 
-def _told(side: Expr) -> bool:
-    return all(atom.kind in _KNOWN for atom in side.atoms())
-
-
-def quotients(facts: Facts) -> Iterator[Constraint]:
-    """Sizes divided without asking for a rest, where the quotient is the extent of a tile, or the
-    number of rounds of a loop whose remaining elements nothing takes."""
-    used = [*_extents(facts), *_rounds(facts)]
-    if not used:
-        return
-    rests = {
-        (atom.args[0], atom.args[1])
-        for node in facts.graph.of(OpKind.MOD)
-        for atom in facts.values.expr(node.result).top()
-        if atom.kind is AtomKind.MOD
-    }
-    for atom, what, lines in used:
-        size, part = atom.args
-        if (size, part) in rests or not all(map(_told, atom.args)):
-            continue
-        if size.atom is not None and size.atom.kind is AtomKind.PARAMETER and _counts(part):
-            yield implied(
-                f"{size} % {part} == 0",
-                f"{size} is divided by {part} to give {what}, and nothing takes a rest",
-                "check it before the launch, or round up and mask the rest",
-                lines,
-            )
+def told(side: Expr) -> bool:
+    return all(atom.kind in KNOWN for atom in side.atoms())
 
 
 def shared_heads(facts: Facts) -> Iterator[Constraint]:
@@ -139,35 +113,6 @@ def _scales(facts: Facts, quotient: Node) -> bool:
         for side in user.op.inputs[:2]
         if side != quotient.result
     )
-
-
-def _counts(part: Expr) -> bool:
-    """A parameter, or a number above one."""
-    one = part.atom
-    known = one is not None and one.kind is AtomKind.PARAMETER
-    return known or (part.constant or 0) > 1
-
-
-def _extents(facts: Facts) -> Iterator[tuple[Atom, str, Lines]]:
-    for node in facts.graph.nodes:
-        for role, value in node.op.operands:
-            for item in facts.values.items(value) if role in _SHAPES else ():
-                atom = facts.values.expr(item).atom
-                if atom is not None and atom.kind is AtomKind.FLOOR_DIV:
-                    yield atom, "the extent of a tile", node.lines
-
-
-def _rounds(facts: Facts) -> Iterator[tuple[Atom, str, Lines]]:
-    """Loops from zero, or from a place of the block, to a quotient of a size that nothing else goes
-    through or asks for."""
-    bounds = [v for loop in facts.loops for v in (loop.low, loop.high) if v is not None]
-    asked = [v for node in facts.graph.of(*COMPARISONS, OpKind.AND) for v in node.op.inputs[:2]]
-    known = [atom for value in (*bounds, *asked) for atom in facts.values.expr(value).top()]
-    for loop in facts.loops:
-        atom = facts.values.expr(loop.high).atom if loop.high is not None else None
-        if atom is not None and atom.kind is AtomKind.FLOOR_DIV and known.count(atom) == 1:
-            if atom.args[0].atom not in known:
-                yield atom, "the number of rounds of a loop", loop.node.lines
 
 
 def sizes_of_arrays(facts: Facts) -> Iterator[Constraint]:

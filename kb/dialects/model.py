@@ -79,6 +79,8 @@ class Dialect:
     `staged_launch`: a launch sets `num_stages`, how many tiles of an operand are in flight.
     `contracted_bytes`: how many bytes an operand of a matrix product has at least along the axis
     over which it contracts; 0 where nothing asks for that.
+    `narrow_float_since`: the compute capability, ten times the major number and the minor one,
+    since which it converts from and to f8e4m3; 0 where nothing is known of that.
     `stores_cast`: a store narrows to the dtype of its array without a word in the program.
     """
 
@@ -102,6 +104,7 @@ class Dialect:
     reductions_widen: bool = False
     staged_launch: bool = False
     contracted_bytes: int = 0
+    narrow_float_since: int = 0
     stores_cast: bool = False
     written: bool = True
     former: frozenset[str] = frozenset()

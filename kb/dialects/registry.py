@@ -44,6 +44,13 @@ def contracted_bytes(name: str) -> int:
     return found.contracted_bytes if found is not None else 0
 
 
+def narrow_float_since(name: str) -> int:
+    """The compute capability since which a dialect converts f8e4m3, ten times the major number and
+    the minor one; 0 where nothing is known of that, and for an unknown dialect."""
+    found = _READ.get(name)
+    return found.narrow_float_since if found is not None else 0
+
+
 def staged_launch(name: str) -> bool:
     """Whether a launch of a dialect sets the number of stages; False for an unknown one."""
     found = _READ.get(name)

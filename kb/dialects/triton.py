@@ -279,6 +279,7 @@ TRITON = Dialect(
     stores_cast=True,
     staged_launch=True,  # triton.Config
     contracted_bytes=32,  # triton.backends.nvidia.compiler.min_dot_size, 3.9.0
+    narrow_float_since=89,  # triton.backends.nvidia.compiler.parse_options, 3.9.0
     former=frozenset(row.path for row in _FORMER),
     roundings=_roundings(),
 )

@@ -58,6 +58,9 @@ def run(x):
         ),
         pytest.param(_ROWS, "first == 0", 16, id="an offset that is never used"),
         pytest.param(_ROWS, "n % 8 == 0", 15, id="the condition of the only launch"),
+        pytest.param(
+            _ROWS.replace("if n % 8 == 0", "if n != 0"), "n > 0", 15, id="nothing is launched for"
+        ),
         pytest.param(_SHARES, "sums.shape[0] == grid[0]", 17, id="one row per block"),
         pytest.param(_SHARES, "sums.initial == 0", 16, id="filled with zeros"),
         pytest.param(_SHARES, "occupancy == 4", 15, id="blocks per multiprocessor"),
@@ -84,6 +87,8 @@ def test_what_the_host_keeps_to(text: str, expression: str, line: int) -> None:
         ),
         pytest.param("n, 0, triton", "n, m, triton", "first == 0", id="an offset"),
         pytest.param("    if n % 8 == 0:\n", "    if True:\n", "n % 8 == 0", id="no condition"),
+        pytest.param("n % 8 == 0", "n != 7", "n > 7", id="another case is left out"),
+        pytest.param("n % 8 == 0", "n % 8 != 0", "n % 8 > 0", id="whole parts are left out"),
     ],
 )  # fmt: skip
 def test_what_it_does_not_keep_to(old: str, new: str, expression: str) -> None:
