@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import permutations
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
@@ -327,6 +328,8 @@ def _one_row(facts: Facts, access: Access) -> bool:
     if len([extent for extent in shape if extent != "1"]) > 1:
         return False
     extents = tile_extents(facts)
+    if _cut_off(facts, access):
+        return False
     for axis, index in enumerate(access.index):
         if steps_by_tile(index, extents) or by_lanes(index):
             return False
@@ -334,6 +337,20 @@ def _one_row(facts: Facts, access: Access) -> bool:
         if tiled and any(of_block(atom) for atom in index.top()):
             return False
     return True
+
+
+def _cut_off(facts: Facts, access: Access) -> bool:
+    """Whether a test of a flat position ends what threads store: blocks are so many elements apart
+    as is known before, and their lanes count on, up to an extent of the problem."""
+    asked = [g.op.inputs[0] for g in facts.guards(access.node)] if facts.of_threads else []
+    for test in (n for value in asked for n in comparisons(facts, value)):
+        for own, other in permutations(sides(facts, test)):
+            steps = [own.coefficient(a) for a in own.top() if a.kind is AtomKind.BLOCK]
+            lanes = any(a.kind is AtomKind.LANE for a in own.top())
+            far = any(step.constant is not None and step.constant > 1 for step in steps)
+            if far and lanes and other.has(AtomKind.PARAMETER) and not other.has(AtomKind.BLOCK):
+                return True
+    return False
 
 
 def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:
