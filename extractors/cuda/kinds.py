@@ -304,7 +304,7 @@ class Typing:
     def fits(self, record: n.Record, given: tuple[Kind | Val, ...]) -> bool | None:
         """Whether arguments are those that a specialisation is written for; None when only the
         instantiation tells."""
-        own = {one.name: one.dtype for one in record.template}
+        own = {one.name: one.asked for one in record.template}
         if len(record.specialised) != len(given):
             return False
         told = [self._argument_fits(one, argument, own)

@@ -309,13 +309,15 @@ class Skipped(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class TemplateParameter:
-    """A template parameter; `dtype`: `typename` for a type, else the value's type."""
+    """A template parameter; `dtype`: `typename` for a type, else the value's type; `asked`: what a
+    type must be like."""
 
     name: str
     dtype: str
     default: Expr | CType | None = None
     pack: bool = False
     at: Place | None = None
+    asked: str = ""
 
 
 TO_POINTER, TO_CONST_POINTER, CONST_THIS = "operator T*", "operator const T*", "const this"

@@ -21,14 +21,16 @@ def tile_extents(facts: Facts) -> frozenset[str]:
 def steps_by_tile(index: Expr, extents: Collection[str]) -> bool:
     """True when a block id, or what is computed from it, is multiplied by the extent of a tile, or
     when rows are the quotient of a flat number that counts the lanes of all blocks, or groups of
-    them, or lie in groups of lanes."""
+    them, or lie in groups of lanes, or when another block id steps over parts of a row."""
     for factors, number in index.terms:
         if any(of_block(atom) for atom in factors) and (
             str(number) in extents or any(atom.text in extents for atom in factors)
         ):
             return True
     taken_apart = (a.args[0] for a in index.top() if a.kind in (AtomKind.FLOOR_DIV, AtomKind.MOD))
-    return any(_flat(n) or steps_by_tile(n, extents) for n in taken_apart) or _by_groups(index)
+    if any(_flat(number) or steps_by_tile(number, extents) for number in taken_apart):
+        return True
+    return _by_groups(index) or _by_parts(index)
 
 
 def of_block(atom: Atom) -> bool:
@@ -56,6 +58,18 @@ def _by_groups(index: Expr) -> bool:
     given = [row for row in apart if len(row.terms) == 1 and row.has(AtomKind.PARAMETER)]
     steps = [index.coefficient(a) for a in top if a.kind is AtomKind.BLOCK]
     return any(_several(step, row) for step in steps for row in given)
+
+
+def _by_parts(index: Expr) -> bool:
+    """True when one block id steps over a part of what another one steps over."""
+    steps = [index.coefficient(a) for a in index.top() if a.kind is AtomKind.BLOCK]
+    for part in steps:
+        whole = part
+        while whole.atom is not None and whole.atom.kind is AtomKind.FLOOR_DIV:
+            whole = whole.atom.args[0]
+        if whole != part and whole in steps:
+            return True
+    return False
 
 
 def _several(step: Expr, row: Expr) -> bool:
