@@ -55,6 +55,17 @@ _LEFT = """__global__ void scale(const float* x, float* out, int n) {
     }
 }
 """
+_SEARCHED = """__global__ void bias(const int* ends, const float* x, float* out, int n, int count) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x, own = 0;
+    for (int k = 0; k < count; ++k) {
+        if (at >= ends[k] && at < ends[k + 1]) {
+            own = k;
+            break;
+        }
+    }
+    out[at] = x[own];
+}
+"""
 _ROWS_LEFT = """__global__ void scale(const float* x, float* out, int rows) {
     for (int k = 0; k < 4; ++k) {
         int row = blockIdx.x * 4 + k;
@@ -87,6 +98,7 @@ class ThreadGuard(Pattern):
         Case(_ROWS_LEFT, "rounds past the end left out"),
     )
     near_misses = (
+        NearMiss(_SEARCHED, why="rounds look for the segment that a position lies in"),
         NearMiss(
             ROUNDS_THREADS.replace("i < own", "i < 7"),
             why="the rounds are held against a number, no extent of the problem",
@@ -140,8 +152,9 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     for branch in facts.graph.of(OpKind.IF):
         tests = _bounds(facts, branch.op.inputs[0])
         rounds = leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE)
-        if rounds and not tests:
-            tests = _rounds_of_blocks(facts, branch)
+        if rounds:
+            tests = tests or _rounds_of_blocks(facts, branch)
+            tests = tests if any(_of_round(facts, branch, t) for t in tests) else []
         if not tests or parts_of_rows(facts, branch):
             continue  # Told with what becomes of the rest.
         if leaves(branch.op):
@@ -221,6 +234,14 @@ def _rounds_of_blocks(facts: Facts, branch: Node) -> list[Node]:
         ):
             found.append(test)
     return found
+
+
+def _of_round(facts: Facts, branch: Node, test: Node) -> bool:
+    """Whether the round that is left says the position; where it says what the position is held
+    against, a segment is looked for and no end is met."""
+    own = [v for v in test.op.inputs[:2] if facts.values.expr(v).has(AtomKind.LANE, AtomKind.BLOCK)]
+    made = [facts.graph.producer(v) for v in own]
+    return any(n is None or (branch.loops and n.inside(branch.loops[-1])) for n in made)
 
 
 def _shared_extent(extent: Expr) -> bool:
