@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.random_source import DRAWS
 from extractors.patterns.side_output import width
+from extractors.patterns.stored_scale import divided_by_largest, kept_scales
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
@@ -151,7 +152,8 @@ class IntermediateStored(Pattern):
         if len({s.array for s in plain}) < 2:
             return
         widest = max(width(facts, s) for s in plain)
-        plain = [s for s in plain if width(facts, s) == widest]
+        scales = kept_scales(facts, divided_by_largest(facts))
+        plain = [s for s in plain if width(facts, s) == widest and s not in scales]
         kept = [s for s in plain if any(self._onward(facts, s, other) for other in plain)]
         last = {s.array for s in plain} - {s.array for s in kept}
         found: dict[str, list[Where]] = {}

@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.jobs_by_block import of_block
 from extractors.patterns.rest_copied import parts_of_rows
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
@@ -171,6 +172,7 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     stores = [] if beside else [a for a in facts.stores if a.mask]
     for way, accesses in (("access under a branch", masked), (STORED, stores)):
         tested = [(a, _bounds(facts, a.mask)) for a in accesses]
+        tested = [(a, t) for a, t in tested if not any(_looks_on(facts, a, n) for n in t)]
         under += [(way, [a.node, *tests]) for a, tests in tested if tests]
     return [*leaving, *ended, *around, *under]
 
@@ -242,6 +244,13 @@ def _of_round(facts: Facts, branch: Node, test: Node) -> bool:
     own = [v for v in test.op.inputs[:2] if facts.values.expr(v).has(AtomKind.LANE, AtomKind.BLOCK)]
     made = [facts.graph.producer(v) for v in own]
     return any(n is None or (branch.loops and n.inside(branch.loops[-1])) for n in made)
+
+
+def _looks_on(facts: Facts, access: Access, test: Node) -> bool:
+    """Whether an array is read on by what it gave before: a place in it is looked for."""
+    given = [a for side in sides(facts, test) for a in side.atoms() if a.kind is AtomKind.LOADED]
+    made = [n for a in given if (n := facts.graph.producer(a.value)) is not None]
+    return any(one.array == access.array for n in made if (one := facts.access(n)) is not None)
 
 
 def _shared_extent(extent: Expr) -> bool:
