@@ -392,5 +392,9 @@ def _apart(facts: Facts, loops: list[Loop]) -> bool:
 
 def _one_way(loops: list[Loop]) -> list[Loop]:
     """The loops of one way through the branches: where the most of them run."""
-    ways = [[one for one in loops if not one.node.excludes(loop.node)] for loop in loops]
-    return max(ways, key=len, default=[])
+    ways: list[list[Loop]] = [[] for _ in loops]
+    for first, way in zip(loops, ways, strict=True):
+        for loop in (first, *loops):
+            if loop not in way and not any(loop.node.excludes(x.node) for x in way):
+                way.append(loop)
+    return sorted(max(ways, key=len, default=[]), key=lambda x: x.node.index)
