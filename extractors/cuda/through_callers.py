@@ -28,19 +28,24 @@ Handed = Callable[[LaunchSite], Iterator[tuple[str, n.Variable]]]
 class Seen:
     """A launch in the words of a function that leads to it: what its parameters are given there,
     where that or the call that leads to it stands, on which sides of branches, and the lines of
-    the way; `called`: a call leads to it."""
+    the way; `called`: what is called there to come to it."""
 
     kernel: str
     given: Mapping[str, n.Variable]
     at: n.Place
     sides: Sides
     lines: frozenset[Lines]
-    called: bool = False
+    called: str = ""
 
     @property
     def order(self) -> tuple[int, int]:
         """Where the function that sees it comes to it."""
         return (self.at.line, self.at.column)
+
+    def copies(self, other: Seen) -> bool:
+        """Whether one call leads to both, be it one that a macro wrote several times."""
+        again = self.called != "" and self.called == other.called
+        return self.order == other.order or (again and place(self.at) == place(other.at))
 
     def excludes(self, other: Seen) -> bool:
         """Whether the two stand on different sides of a branch."""
@@ -70,7 +75,7 @@ class Callers:
                 for mine in seen
                 if mine.kernel == kernel
                 for other in seen
-                if other.kernel != kernel and other.order != mine.order
+                if other.kernel != kernel and not mine.copies(other)
             ]
             apart = {(a.lines, b.lines) for a, b in met if a.excludes(b)}
             yield from (pair for pair in met if (pair[0].lines, pair[1].lines) not in apart)
@@ -112,8 +117,8 @@ class Callers:
                 yield Seen(kernel_of(site), given, at, sides, frozenset({place(at)}))
         for call, sides in met:
             for below in self._below(call):
-                yield replace(below, at=call.at, sides=sides,
-                              lines=below.lines | {place(call.at)}, called=True)  # fmt: skip
+                lines, name = below.lines | {place(call.at)}, _name(call.function)
+                yield replace(below, at=call.at, sides=sides, lines=lines, called=name)
 
     def _below(self, call: n.Call) -> Iterator[Seen]:
         """What a call leads to, in the words of its caller."""
