@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import COPY, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Lines, Node
+from kb.analysis.idioms import sides
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -96,6 +97,15 @@ __global__ void twice(const Given given) {
 """
 
 
+_WRITTEN = """__global__ void twice(const float* x, float* out) {
+    for (int i = 0; i < 4; ++i) {
+        int at = i * 256 + threadIdx.x;
+        if (at < 1000) out[blockIdx.x * 1000 + at] = 2.f * x[blockIdx.x * 1000 + at];
+    }
+}
+"""
+
+
 class ProblemExtents(Pattern):
     """A bound of a loop or a mask is a compile-time constant, else an extent of an array, else a
     runtime scalar; what else is compiled in is shown with it, or that nothing is."""
@@ -114,6 +124,7 @@ class ProblemExtents(Pattern):
         Case(_TRAITS, "constexpr"),
         Case(_IN_STRUCT, "runtime scalar"),
         Case(_BARE, _NOTHING),
+        Case(_WRITTEN, "constexpr"),
     )
     near_misses = (
         NearMiss(
@@ -125,6 +136,7 @@ class ProblemExtents(Pattern):
             why="a number is compiled in",
             value=_NOTHING,
         ),
+        NearMiss(_WRITTEN, why="the extent of a row is compiled in", value=_NOTHING),
         NearMiss(COPY, why="no extent is read", value="runtime scalar"),
         NearMiss(_SINGLE, why="one number is read and written, nothing is fixed beforehand"),
         NearMiss(ADD_THREADS, why="no extent is fixed beforehand", value="constexpr"),
@@ -157,7 +169,9 @@ class ProblemExtents(Pattern):
         else:
             kept = [b.node for b in branches(facts)]
         fixed += [n.lines for n in kept]
-        rest = "constexpr" if facts.constexprs else _NOTHING
+        ends = [] if facts.constexprs or places else _ends_written(facts)
+        fixed += [n.lines for n in ends]
+        rest = "constexpr" if facts.constexprs or ends else _NOTHING
         value = next((v for v in _FIRST if v in places), rest)
         everywhere = [place for found in places.values() for place in found]
         named = ", ".join(sorted(names.get(value, ()))) or None
@@ -200,6 +214,19 @@ def _all_at_run_time(facts: Facts) -> list[Lines]:
     if not facts.of_threads or open_names or not entry.parameters:
         return []
     return [(line, line) for line in (entry.span.line, *(p.span.line for p in entry.parameters))]
+
+
+def _ends_written(facts: Facts) -> list[Node]:
+    """Of threads: comparisons of a position with a number, where a round or the block tells the
+    position, too: no threads are picked, an extent of the problem stands in the text."""
+    found = []
+    for node in facts.graph.of(*COMPARISONS) if facts.of_threads else ():
+        one, other = sides(facts, node)
+        for own, end in ((one, other), (other, one)):
+            placed = own.has(AtomKind.LANE) and own.has(AtomKind.INDUCTION, AtomKind.BLOCK)
+            if placed and own.atom is None and end.constant is not None:
+                found.append(node)
+    return found
 
 
 def _of_templates(facts: Facts) -> list[Node]:
