@@ -28,15 +28,8 @@ from extractors.cuda.values import (
     Val,
     Where,
 )  # fmt: skip
-from kb.dialects.cuda import (
-    APPROXIMATE,
-    ATTRIBUTES,
-    CONVERTERS,
-    CUDA,
-    PAIRS,
-    RESULT_DTYPES,
-    VECTORS,
-)
+from kb.dialects.cuda import APPROXIMATE, ATTRIBUTES, CUDA, PAIRS, RESULT_DTYPES, VECTORS
+from kb.dialects.cuda_libraries import CONVERTERS
 from kb.dialects.model import Row
 from kb.ir import Literal
 from kb.ops import COMPARISONS, SIDES, OpKind
@@ -98,11 +91,10 @@ class CallReader(BindingReader):
         if not node.arguments and self.library.records(function.text):
             made = self.kind(n.CType(function.text, function.arguments), self.frame)
             return self.braces(n.Braces(node.at, (), None), made, node.at, hint)
-        limit = self.limit(function.text, node.at, hint)
-        if limit is not None:
-            return limit
         done = (
-            self._group_call(node, function, hint)
+            self.limit(function.text, node.at, hint)
+            or self.made_of(node, function, hint)
+            or self._group_call(node, function, hint)
             or self.library_call(node, function.text, hint)
             or self.vector_copy(node, function)
             or self._both(node, function.text)

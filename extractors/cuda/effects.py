@@ -6,7 +6,8 @@ from extractors.cuda import nodes as n
 from extractors.cuda.block_moves import is_move
 from extractors.cuda.operators import OperatorReader
 from extractors.cuda.values import UNKNOWN, Closure, Frame, Kind, Named, Pointing, Slot, Val
-from kb.dialects.cuda import BY_VALUE, CUDA
+from kb.dialects.cuda import CUDA
+from kb.dialects.cuda_libraries import BY_VALUE
 
 MAX_VISITS = 60_000
 
