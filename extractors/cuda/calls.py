@@ -197,12 +197,14 @@ class CallReader(BindingReader):
 
     def _records(self, kind: Kind) -> list[n.Record]:
         """The definition of a struct for its arguments: the specialisation that they fit, else the
-        general one."""
+        general one, or where that is empty the one for any type of a sort."""
         found = self.library.records(kind.record) if kind.record else []
-        sure = [r for r in found if r.specialised and self.fits(r, kind.arguments)]
-        if sure:
+        told = [(r, self.fits(r, kind.arguments)) for r in found if r.specialised]
+        if sure := [r for r, fits in told if fits]:
             return [min(sure, key=lambda one: len(one.template))]
-        return [r for r in found if not r.specialised]
+        general = [r for r in found if not r.specialised]
+        sorts = [r for r, fits in told if fits is None and any(t.asked for t in r.template)]
+        return sorts[:1] if sorts and not any(r.methods for r in general) else general
 
     def is_type(self, name: n.Name) -> bool:
         found = self.frame.find(name.text)
