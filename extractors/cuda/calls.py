@@ -229,6 +229,10 @@ class CallReader(BindingReader):
                 return found or self.opaque(row.path, node.arguments, node.at, hint)
             node = replace(node, arguments=node.arguments[:1])  # The others say how it rounds.
         values = [self.read(argument) for argument in node.arguments]
+        if row.path.endswith("f"):  # A function of 32-bit floats takes a literal as one.
+            wide = [v.const is not None and v.kind.dtype == "f64" for v in values]
+            values = [self.convert(v, Kind("f32"), node.at) if w else v
+                      for v, w in zip(values, wide, strict=True)]  # fmt: skip
         if row.kind is OpKind.MMA:
             return self.opaque(row.path, node.arguments, node.at, hint)
         operands = [

@@ -36,6 +36,7 @@ from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUC
 from extractors.patterns.jobs_by_block import JOBS_THREADS, parted_jobs
 from extractors.patterns.last_block import by_last
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
+from extractors.patterns.thread_guard import leaves
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
@@ -340,14 +341,15 @@ def _one_row(facts: Facts, access: Access) -> bool:
 
 
 def _cut_off(facts: Facts, access: Access) -> bool:
-    """Whether a test of a flat position ends what threads store: blocks are so many elements apart
-    as is known before, and their lanes count on, up to an extent of the problem."""
-    asked = [g.op.inputs[0] for g in facts.guards(access.node)] if facts.of_threads else []
-    for test in (n for value in asked for n in comparisons(facts, value)):
+    """Whether a test of a flat position ends what threads store, or lets them leave: blocks are so
+    many elements apart as is known before, or as they have threads, and their lanes count on."""
+    left = (n for n in facts.graph.of(OpKind.IF) if leaves(n.op) and n.index < access.node.index)
+    around = [*facts.guards(access.node), *left] if facts.of_threads else []
+    for test in (n for branch in around for n in comparisons(facts, branch.op.inputs[0])):
         for own, other in permutations(sides(facts, test)):
+            lanes = [a.args[0] for a in own.top() if a.kind is AtomKind.LANE]
             steps = [own.coefficient(a) for a in own.top() if a.kind is AtomKind.BLOCK]
-            lanes = any(a.kind is AtomKind.LANE for a in own.top())
-            far = any(step.constant is not None and step.constant > 1 for step in steps)
+            far = any(step in lanes or (step.constant or 0) > 1 for step in steps)
             if far and lanes and other.has(AtomKind.PARAMETER) and not other.has(AtomKind.BLOCK):
                 return True
     return False
