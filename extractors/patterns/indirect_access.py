@@ -9,6 +9,7 @@ from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
+from kb.analysis.alternatives import alternatives
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
@@ -267,7 +268,7 @@ class IndirectAccess(Pattern):
         if set(facts.types.shape(node.result)) - {"1"}:
             return "" if _looked_up(access) else _GATHER
         own = [e for e in access.index if any(a.value == node.result for a in e.atoms())]
-        own = [side for e in own for side in _sides(e, node.result)]
+        own = [side for e in own for side in alternatives(e, node.result)]
         if own and all(only_bounds(e, node.result) for e in own):
             return ""
         single = not set(facts.types.shape(access.value)) - {"1"}
@@ -383,12 +384,3 @@ def _chosen(index: Expr, step: Expr, value: str) -> bool:
 def _moved(others: list[Atom]) -> bool:
     """Whether a block or a round goes on from there."""
     return any(of(a).has(AtomKind.BLOCK, AtomKind.INDUCTION) for a in others)
-
-
-def _sides(index: Expr, value: str) -> list[Expr]:
-    """An index, or what a choice in it may be where a loaded number is a part of that alone."""
-    if _steps(index, value):
-        return [index]
-    chosen = [e for a in index.top() if a.kind is AtomKind.CHOICE for e in a.args]
-    found = [e for e in chosen if any(a.value == value for a in e.atoms())]
-    return [side for e in found for side in _sides(e, value)] or [index]

@@ -39,7 +39,7 @@ def rotations(facts: Facts) -> list[Turn]:
         for other in turns:
             if one.less and not other.less and _of_one_pair(facts, one, other):
                 found |= dict.fromkeys((one, other))
-    signed = [t for t in turns if not t.less and all(_by_itself(facts, v) for v in t.by)]
+    signed = [t for t in turns if not t.less]
     return [*found] or [t for t in signed if any(_signed(facts, v) for v in (*t.turned, *t.by))]
 
 
@@ -49,11 +49,6 @@ def _of_one_pair(facts: Facts, one: Turn, other: Turn) -> bool:
     by = [{facts.graph.core(v) or v for v in turn.by} for turn in (one, other)]
     turned = set(one.turned)
     return turned == set(other.turned) and (len(turned) > 1 or by[0] == by[1])
-
-
-def _by_itself(facts: Facts, value: str) -> bool:
-    """Whether a factor is loaded, or a sine or cosine, and nothing that is computed of others."""
-    return bool(facts.held_loads(value) or facts.graph.roots(value, OpKind.SIN, OpKind.COS))
 
 
 def _sums(facts: Facts) -> list[Node]:
