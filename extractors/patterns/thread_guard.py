@@ -241,7 +241,8 @@ def _rounds_of_blocks(facts: Facts, branch: Node) -> list[Node]:
 def _of_round(facts: Facts, branch: Node, test: Node) -> bool:
     """Whether the round that is left says the position; where it says what the position is held
     against, a segment is looked for and no end is met."""
-    own = [v for v in test.op.inputs[:2] if facts.values.expr(v).has(AtomKind.LANE, AtomKind.BLOCK)]
+    counted = (AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION)
+    own = [v for v in test.op.inputs[:2] if facts.values.expr(v).has(*counted)]
     made = [facts.graph.producer(v) for v in own]
     return any(n is None or (branch.loops and n.inside(branch.loops[-1])) for n in made)
 

@@ -111,7 +111,10 @@ def shares(facts: Facts) -> list[Node]:
 
 
 def of_others(facts: Facts, tops: list[Node], value: str) -> bool:
-    """Whether a value is loaded from other arrays than the elements whose sizes were compared."""
+    """Whether a value is loaded from other arrays than those of which two sizes were compared."""
+    sides = [facts.graph.kind_of(facts.graph.core(v)) for t in tops for v in t.op.inputs[:2]]
+    if any(t.op.kind != OpKind.MAXIMUM for t in tops) or set(sides) != {OpKind.ABS}:
+        return False
     measured = {a.array for top in tops for v in top.op.inputs[:2] for a in facts.feeding(v)}
     own = {a.array for a in facts.feeding(value)}
     return bool(measured and own) and None not in measured | own and measured.isdisjoint(own)
