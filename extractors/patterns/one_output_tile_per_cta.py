@@ -344,8 +344,9 @@ def _cut_off(facts: Facts, access: Access) -> bool:
     """Whether a test of a flat position ends what threads store, or lets them leave: blocks are so
     many elements apart as is known before, or as they have threads, and their lanes count on."""
     left = (n for n in facts.graph.of(OpKind.IF) if leaves(n.op) and n.index < access.node.index)
-    around = [*facts.guards(access.node), *left] if facts.of_threads else []
-    for test in (n for branch in around for n in comparisons(facts, branch.op.inputs[0])):
+    asked = [n.op.inputs[0] for n in (*facts.guards(access.node), *left)]
+    asked += [access.mask] if access.mask is not None else []
+    for test in (n for v in (asked if facts.of_threads else ()) for n in comparisons(facts, v)):
         for own, other in permutations(sides(facts, test)):
             lanes = [a.args[0] for a in own.top() if a.kind is AtomKind.LANE]
             steps = [own.coefficient(a) for a in own.top() if a.kind is AtomKind.BLOCK]
