@@ -105,7 +105,7 @@ class Callers:
 
     def _leads(self, function: n.Definition) -> Iterator[Seen]:
         own = self._launched.get(function.name, [])
-        met = list(_calls(function.body.body, {}))
+        met = [(call, self._told(call, sides)) for call, sides in _calls(function.body.body, {})]
         words = {one.name for one in function.parameters}
         stands = {(call.at.line, call.at.column): sides for call, sides in met}
         for site in own:
@@ -119,6 +119,13 @@ class Callers:
             for below in self._below(call):
                 lines, name = below.lines | {place(call.at)}, _name(call.function)
                 yield replace(below, at=call.at, sides=sides, lines=lines, called=name)
+
+    def _told(self, call: n.Call, sides: Sides) -> Sides:
+        """The sides of a call, where the answer of one that is asked is the truth: what says yes
+        has stood on the side that leaves."""
+        asked = self.functions.get(_name(call.function), ())
+        yes = bool(asked) and all(one.result.name == "bool" for one in asked)
+        return {abs(one): side for one, side in sides.items() if one > 0 or yes}
 
     def _below(self, call: n.Call) -> Iterator[Seen]:
         """What a call leads to, in the words of its caller."""
@@ -163,11 +170,16 @@ def _words(given: n.Expr) -> str:
 
 def _calls(statements: Sequence[n.Stmt], sides: Sides) -> Iterator[tuple[n.Call, Sides]]:
     """Calls of statements in order, with the sides of branches that they stand on: what stands
-    behind a branch that returns stands on its other side."""
+    behind a branch that returns stands on its other side. A call that such a branch asks stands on
+    no side of it, told by its number below zero."""
     for one in statements:
         match one:
             case n.If(before=before, condition=asked, then=then, other=other):
-                yield from _plain((before, asked), sides)
+                yield from _plain(before, sides)
+                leaves = {**sides, -id(one): 0} if returns(then) else sides
+                truths = [t for t in _conjuncts(asked) if isinstance(t, n.Call)]
+                for call, own in _plain(asked, sides):
+                    yield call, (leaves if any(call is t for t in truths) else own)
                 yield from _calls(then.body, {**sides, id(one): 0})
                 yield from _calls(other.body, {**sides, id(one): 1})
                 if returns(then):
@@ -183,6 +195,13 @@ def _calls(statements: Sequence[n.Stmt], sides: Sides) -> Iterator[tuple[n.Call,
                 yield from _calls(body, sides)
             case _:
                 yield from _plain(one, sides)
+
+
+def _conjuncts(asked: object) -> list[object]:
+    """What must all be true for a condition to hold."""
+    if isinstance(asked, n.Binary) and asked.operator == "&&":
+        return [*_conjuncts(asked.left), *_conjuncts(asked.right)]
+    return [asked]
 
 
 def _plain(node: object, sides: Sides) -> Iterator[tuple[n.Call, Sides]]:

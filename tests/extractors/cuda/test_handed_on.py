@@ -186,3 +186,14 @@ def test_one_call_that_a_macro_writes_several_times() -> None:
         "}\n"
     )
     assert _told(text) == {"first": set(), "last": set()}
+
+
+@pytest.mark.parametrize(("kind", "apart"), [("bool", True), ("int", False)])
+def test_a_call_whose_yes_ends_the_function(kind: str, apart: bool) -> None:
+    text = (
+        _KERNELS
+        + f"{kind} one(const float* x, float* held) {{ first<<<1, 32>>>(x, held); return 1; }}\n"
+        "void run(const float* x, float* part, float* out, int n) {\n"
+        "  if (n > 4 && one(x, part)) { return; }\n  last<<<1, 32>>>(part, out);\n}\n"
+    )
+    assert (_told(text) == {"first": set(), "last": set()}) == apart
