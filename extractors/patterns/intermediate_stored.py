@@ -177,6 +177,8 @@ class IntermediateStored(Pattern):
         """True when another array is given what is computed from a stored value, not in turns."""
         if other.array == store.array or store.node.excludes(other.node):
             return False
+        if facts.of_threads and _place(facts, store) and not _place(facts, other):
+            return False  # Where an element was found, and no element.
         if facts.of_threads and not _lanes(store) <= _lanes(other):
             return False  # One number of what many threads store: no element of it.
         one, two = ({*_made(facts, s), facts.graph.through(s.value, _SAME)} for s in (store, other))
@@ -193,6 +195,12 @@ def _read_again(facts: Facts) -> set[str | None]:
         return {a.array for a in facts.loads}
     first = {s.array: s.node.index for s in reversed(facts.stores)}
     return {a.array for a in facts.loads if a.node.index > first.get(a.array, -1)} & {*first}
+
+
+def _place(facts: Facts, store: Access) -> bool:
+    """Whether a whole number is stored that no number with a point was rounded to."""
+    made = facts.graph.through(store.value or "", CASTS)
+    return facts.types.dtype(made or "").startswith(("i", "u"))
 
 
 def _lanes(store: Access) -> set[Atom]:
