@@ -392,9 +392,9 @@ def _apart(facts: Facts, loops: list[Loop]) -> bool:
 
 def _one_way(loops: list[Loop]) -> list[Loop]:
     """The loops of one way through the branches: where the most of them run."""
-    ways: list[list[Loop]] = [[] for _ in loops]
-    for first, way in zip(loops, ways, strict=True):
-        for loop in (first, *loops):
-            if loop not in way and not any(loop.node.excludes(x.node) for x in way):
-                way.append(loop)
-    return sorted(max(ways, key=len, default=[]), key=lambda x: x.node.index)
+    longest = list[Loop]()
+    for way in ([first] for first in loops):
+        for loop in loops:
+            way += [loop] if not any(loop is x or loop.node.excludes(x.node) for x in way) else []
+        longest = max(longest, way, key=len)
+    return sorted(longest, key=lambda x: x.node.index)

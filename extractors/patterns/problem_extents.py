@@ -253,6 +253,8 @@ def _rounds_written(facts: Facts, loop: Loop) -> bool:
     if loop.high is None or facts.values.expr(loop.high).constant is None:
         return False
     step = facts.values.expr(loop.induction).atom
+    if step is None:
+        return False
     for index in (i for a in facts.loads if a.node.inside(loop.node) for i in a.index):
         lanes = [index.coefficient(a).constant for a in index.top() if a.kind is AtomKind.LANE]
         by = index.coefficient(step).constant if step in index.top() else None
