@@ -309,8 +309,7 @@ class Skipped(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class TemplateParameter:
-    """A template parameter; `dtype`: `typename` for a type, else the value's type; `asked`: what a
-    type must be like."""
+    """A template parameter; `dtype`: `typename` for a type that is as `asked`, or a number's."""
 
     name: str
     dtype: str
@@ -321,13 +320,12 @@ class TemplateParameter:
 
 
 TO_POINTER, TO_CONST_POINTER, CONST_THIS = "operator T*", "operator const T*", "const this"
-"""Operators that make a pointer of a struct; the word of a method that sets none of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function with its body. `owner`: class of a method, `words`: specifiers, `instance`: class
-    with arguments of a method outside, `given`: those of a specialisation, `space`: namespaces."""
+    """A function. `owner`: class of a method, `instance`: that with arguments, `given`: those of a
+    specialisation, `words`: specifiers, CONST_THIS where no field is set, `space`: namespaces."""
 
     name: str
     parameters: tuple[Variable, ...]
