@@ -28,15 +28,8 @@ from extractors.cuda.values import (
     Val,
     Where,
 )  # fmt: skip
-from kb.dialects.cuda import (
-    APPROXIMATE,
-    ATTRIBUTES,
-    CONVERTERS,
-    CUDA,
-    PAIRS,
-    RESULT_DTYPES,
-    VECTORS,
-)
+from kb.dialects.cuda import APPROXIMATE, ATTRIBUTES, CUDA, PAIRS, RESULT_DTYPES, VECTORS
+from kb.dialects.cuda_libraries import CONVERTERS
 from kb.dialects.model import Row
 from kb.ir import Literal
 from kb.ops import COMPARISONS, SIDES, OpKind
@@ -100,11 +93,10 @@ class CallReader(BindingReader):
         if not node.arguments and self.library.records(function.text):
             made = self.kind(n.CType(function.text, function.arguments), self.frame)
             return self.braces(n.Braces(node.at, (), None), made, node.at, hint)
-        limit = self.limit(function.text, node.at, hint)
-        if limit is not None:
-            return limit
         done = (
-            self._group_call(node, function, hint)
+            self.limit(function.text, node.at, hint)
+            or self.made_of(node, function, hint)
+            or self._group_call(node, function, hint)
             or self.library_call(node, function.text, hint)
             or self.vector_copy(node, function)
             or self._both(node, function.text)
@@ -207,12 +199,14 @@ class CallReader(BindingReader):
 
     def _records(self, kind: Kind) -> list[n.Record]:
         """The definition of a struct for its arguments: the specialisation that they fit, else the
-        general one."""
+        general one, or where that is empty the one for any type of a sort."""
         found = self.library.records(kind.record) if kind.record else []
-        sure = [r for r in found if r.specialised and self.fits(r, kind.arguments)]
-        if sure:
+        told = [(r, self.fits(r, kind.arguments)) for r in found if r.specialised]
+        if sure := [r for r, fits in told if fits]:
             return [min(sure, key=lambda one: len(one.template))]
-        return [r for r in found if not r.specialised]
+        general = [r for r in found if not r.specialised]
+        sorts = [r for r, fits in told if fits is None and any(t.asked for t in r.template)]
+        return sorts[:1] if sorts and not any(r.methods for r in general) else general
 
     def is_type(self, name: n.Name) -> bool:
         found = self.frame.find(name.text)
@@ -237,6 +231,10 @@ class CallReader(BindingReader):
                 return found or self.opaque(row.path, node.arguments, node.at, hint)
             node = replace(node, arguments=node.arguments[:1])  # The others say how it rounds.
         values = [self.read(argument) for argument in node.arguments]
+        if row.path.endswith("f"):  # A function of 32-bit floats takes a literal as one.
+            wide = [v.const is not None and v.kind.dtype == "f64" for v in values]
+            values = [self.convert(v, Kind("f32"), node.at) if w else v
+                      for v, w in zip(values, wide, strict=True)]  # fmt: skip
         if row.kind is OpKind.MMA:
             return self.opaque(row.path, node.arguments, node.at, hint)
         operands = [

@@ -110,9 +110,10 @@ def by_compilation(
     kernel: Kernel, found: Compiled, launches: Sequence[LaunchSite], hosts: Sequence[n.Definition]
 ) -> Iterator[Decision]:
     """Code of a kernel, of its helpers in the same file or of the functions that launch it which
-    stands in a branch of the preprocessor on the target, or holds the kernel or a launch."""
+    stands in a branch of the preprocessor on the target, up to the last launch, or holds the kernel
+    or a launch."""
     home = kernel.entry.span
-    spans = [home.lines, *((f.at.line, f.at.end_line) for f in hosts)]
+    spans = [home.lines, *((f.at.line, _last(f, launches)) for f in hosts)]
     named = [x.at.line for one in launches for x in (one, one.kernel) if x.at.path == home.path]
     own: set[Lines] = {
         (at, at) for at in found.uses if any(first <= at <= last for first, last in spans)
@@ -128,6 +129,13 @@ def by_compilation(
             axis="arch_dispatch", value="when compiled", pattern="code-compiled-for-the-target",
             lines=tuple(sorted(own)), kind=AxisKind.HOST,
         )  # fmt: skip
+
+
+def _last(host: n.Definition, launches: Sequence[LaunchSite]) -> int:
+    """The line where a function has launched the kernel, or led to it, for the last time."""
+    there = [x for one in launches for x in (one.at, one.reached) if x.path == host.at.path]
+    ends = [x.end_line for x in there if host.at.line <= x.line <= host.at.end_line]
+    return max(ends, default=host.at.end_line)
 
 
 def _between(kernel: Kernel, first: int, last: int) -> bool:

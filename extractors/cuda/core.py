@@ -239,13 +239,14 @@ class Core(Typing):
 
 
 def promoted(left: Kind, right: Kind) -> str:
-    """Element type of an arithmetic result; an unknown one gives way to 32-bit floats."""
+    """Element type of an arithmetic result; an unknown one gives way to wide floats."""
     one, other = left.dtype, right.dtype
     if one in _RANK and other in _RANK:
         wide = max(one, other, key=_RANK.index)
         return "i32" if _RANK.index(wide) < _RANK.index("i32") else wide
-    if "f32" in (one, other):
-        return "f32"
+    for wide in ("f64", "f32"):
+        if wide in (one, other):
+            return wide
     if one == "?" or other == "?":
         return "?"
     return one if one not in INTEGERS else other

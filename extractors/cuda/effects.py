@@ -7,7 +7,8 @@ from extractors.cuda.block_moves import is_move
 from extractors.cuda.operators import OperatorReader
 from extractors.cuda.packs import takes
 from extractors.cuda.values import UNKNOWN, Closure, Frame, Kind, Named, Pointing, Slot, Val
-from kb.dialects.cuda import BY_VALUE, CUDA
+from kb.dialects.cuda import CUDA
+from kb.dialects.cuda_libraries import BY_VALUE
 from kb.dialects.cute import READ_ONLY, RETILED, SEEN_ANEW, SPACES, written_by
 
 MAX_VISITS = 60_000

@@ -15,7 +15,8 @@ from extractors.cuda.type_traits import (
     values_among,
 )
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
-from kb.dialects.cuda import BITS, CUDA, TEMPLATE_VECTORS, VECTORS
+from kb.dialects.cuda import BITS, CUDA, VECTORS
+from kb.dialects.cuda_libraries import TEMPLATE_VECTORS
 from kb.ir import MemorySpace
 
 MAX_HOPS = 24
@@ -85,8 +86,8 @@ class Typing:
             return UNKNOWN
         given = values_among(written.arguments, self.library.records(name))
         arguments = self.arguments(given, frame, hops)
-        if name in TEMPLATE_VECTORS and len(arguments) > 1:
-            element, number = arguments[:2]
+        if (places := TEMPLATE_VECTORS.get(name)) and len(arguments) > 1:
+            element, number = (arguments[place] for place in places)
             if isinstance(element, Kind) and isinstance(number, Val):
                 extent = number.text or number.name if number.const is None else str(number.const)
                 frame.scopes[0].setdefault(extent, number)
@@ -304,7 +305,7 @@ class Typing:
     def fits(self, record: n.Record, given: tuple[Kind | Val, ...]) -> bool | None:
         """Whether arguments are those that a specialisation is written for; None when only the
         instantiation tells."""
-        own = {one.name: one.dtype for one in record.template}
+        own = {one.name: one.asked for one in record.template}
         if len(record.specialised) != len(given):
             return False
         told = [self._argument_fits(one, argument, own)

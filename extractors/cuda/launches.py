@@ -135,7 +135,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *newer(hollows := hollow(definition, texts.rows())),
             *needs(kernel, found.targets),
         ]
-        kept += [*_stated(mine, whole, found.library), *values_taken(mine, definition)]
+        kept += [*_stated(mine, definition, found.library), *values_taken(mine, definition)]
         kept += whole_shares(mine, definition)
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip

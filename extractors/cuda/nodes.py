@@ -306,23 +306,23 @@ class Skipped(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class TemplateParameter:
-    """A template parameter; `dtype`: `typename` for a type, else the value's type."""
+    """A template parameter; `dtype`: `typename` for a type that is as `asked`, or a number's."""
 
     name: str
     dtype: str
     default: Expr | CType | None = None
     pack: bool = False
     at: Place | None = None
+    asked: str = ""
 
 
 TO_POINTER, TO_CONST_POINTER, CONST_THIS = "operator T*", "operator const T*", "const this"
-"""Operators that make a pointer of a struct; the word of a method that sets none of its fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function with its body. `owner`: class of a method, `words`: specifiers, `instance`: class
-    with arguments of a method outside, `given`: those of a specialisation, `space`: namespaces."""
+    """A function. `owner`: class of a method, `instance`: that with arguments, `given`: those of a
+    specialisation, `words`: specifiers, CONST_THIS where no field is set, `space`: namespaces."""
 
     name: str
     parameters: tuple[Variable, ...]

@@ -365,8 +365,8 @@ class StatementBuilder(ExpressionBuilder):
                 value = child.child_by_field_name("default_value")
                 default_ = self.expression(value) if value is not None else None
                 name_ = declared.name.removeprefix("...").strip()
-                dtype = "typename" if kind.name in _CONCEPTS else kind.name
-                found.append(n.TemplateParameter(name_, dtype, default_, pack, at))
+                told = ("typename", kind.name) if kind.name in _CONCEPTS else (kind.name, "")
+                found.append(n.TemplateParameter(name_, told[0], default_, pack, at, told[1]))
         return tuple(found)
 
     def _lambda(self, node: Syntax) -> n.Expr:

@@ -20,8 +20,11 @@ def fitting(
     """The candidates whose template takes `template` and that take as many arguments as a call in
     the function `around` has: numbers where numbers are wanted, and no parameter left that nothing
     tells. All candidates where that leaves none."""
-    if not template or len(candidates) < 2:
+    if len(candidates) < 2:
         return candidates
+    if not template:
+        told = [c for c in candidates if c.specialised or _takes(c, template, around)]
+        return told or candidates
     count = len(call.arguments)
     exact = [one for one in candidates if takes(one, count)]
     if not any(one.specialised for one in exact):

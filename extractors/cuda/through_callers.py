@@ -28,19 +28,24 @@ Handed = Callable[[LaunchSite], Iterator[tuple[str, n.Variable]]]
 class Seen:
     """A launch in the words of a function that leads to it: what its parameters are given there,
     where that or the call that leads to it stands, on which sides of branches, and the lines of
-    the way; `called`: a call leads to it."""
+    the way; `called`: what is called there to come to it."""
 
     kernel: str
     given: Mapping[str, n.Variable]
     at: n.Place
     sides: Sides
     lines: frozenset[Lines]
-    called: bool = False
+    called: str = ""
 
     @property
     def order(self) -> tuple[int, int]:
         """Where the function that sees it comes to it."""
         return (self.at.line, self.at.column)
+
+    def copies(self, other: Seen) -> bool:
+        """Whether one call leads to both, be it one that a macro wrote several times."""
+        again = self.called != "" and self.called == other.called
+        return self.order == other.order or (again and place(self.at) == place(other.at))
 
     def excludes(self, other: Seen) -> bool:
         """Whether the two stand on different sides of a branch."""
@@ -70,7 +75,7 @@ class Callers:
                 for mine in seen
                 if mine.kernel == kernel
                 for other in seen
-                if other.kernel != kernel and other.order != mine.order
+                if other.kernel != kernel and not mine.copies(other)
             ]
             apart = {(a.lines, b.lines) for a, b in met if a.excludes(b)}
             yield from (pair for pair in met if (pair[0].lines, pair[1].lines) not in apart)
@@ -100,7 +105,7 @@ class Callers:
 
     def _leads(self, function: n.Definition) -> Iterator[Seen]:
         own = self._launched.get(function.name, [])
-        met = list(_calls(function.body.body, {}))
+        met = [(call, self._told(call, sides)) for call, sides in _calls(function.body.body, {})]
         words = {one.name for one in function.parameters}
         stands = {(call.at.line, call.at.column): sides for call, sides in met}
         for site in own:
@@ -112,8 +117,15 @@ class Callers:
                 yield Seen(kernel_of(site), given, at, sides, frozenset({place(at)}))
         for call, sides in met:
             for below in self._below(call):
-                yield replace(below, at=call.at, sides=sides,
-                              lines=below.lines | {place(call.at)}, called=True)  # fmt: skip
+                lines, name = below.lines | {place(call.at)}, _name(call.function)
+                yield replace(below, at=call.at, sides=sides, lines=lines, called=name)
+
+    def _told(self, call: n.Call, sides: Sides) -> Sides:
+        """The sides of a call, where the answer of one that is asked is the truth: what says yes
+        has stood on the side that leaves."""
+        asked = self.functions.get(_name(call.function), ())
+        yes = bool(asked) and all(one.result.name == "bool" for one in asked)
+        return {abs(one): side for one, side in sides.items() if one > 0 or yes}
 
     def _below(self, call: n.Call) -> Iterator[Seen]:
         """What a call leads to, in the words of its caller."""
@@ -161,11 +173,16 @@ def _words(given: n.Expr) -> str:
 
 def _calls(statements: Sequence[n.Stmt], sides: Sides) -> Iterator[tuple[n.Call, Sides]]:
     """Calls of statements in order, with the sides of branches that they stand on: what stands
-    behind a branch that returns stands on its other side."""
+    behind a branch that returns stands on its other side. A call that such a branch asks stands on
+    no side of it, told by its number below zero."""
     for one in statements:
         match one:
             case n.If(before=before, condition=asked, then=then, other=other):
-                yield from _plain((before, asked), sides)
+                yield from _plain(before, sides)
+                leaves = {**sides, -id(one): 0} if returns(then) else sides
+                truths = [t for t in _conjuncts(asked) if isinstance(t, n.Call)]
+                for call, own in _plain(asked, sides):
+                    yield call, (leaves if any(call is t for t in truths) else own)
                 yield from _calls(then.body, {**sides, id(one): 0})
                 yield from _calls(other.body, {**sides, id(one): 1})
                 if returns(then):
@@ -181,6 +198,13 @@ def _calls(statements: Sequence[n.Stmt], sides: Sides) -> Iterator[tuple[n.Call,
                 yield from _calls(body, sides)
             case _:
                 yield from _plain(one, sides)
+
+
+def _conjuncts(asked: object) -> list[object]:
+    """What must all be true for a condition to hold."""
+    if isinstance(asked, n.Binary) and asked.operator == "&&":
+        return [*_conjuncts(asked.left), *_conjuncts(asked.right)]
+    return [asked]
 
 
 def _plain(node: object, sides: Sides) -> Iterator[tuple[n.Call, Sides]]:

@@ -38,14 +38,15 @@ def answer(asked: str, kinds: Sequence[object]) -> bool | None:
     return kind.dtype.startswith(_QUESTIONS[asked])
 
 
-_CONCEPTS = {"integral": "is_integral", "floating_point": "is_floating_point"}
+_CONCEPTS = {"integral": "is_integral", "floating_point": "is_floating_point",
+             "unsigned_integral": "is_unsigned"}  # fmt: skip
 
 
 def constrained(concept: str, given: object) -> bool | None:
-    """Whether an argument meets what a template asks of its parameter, which is `typename` or
-    `class` where that is nothing; None when only the instantiation tells."""
+    """Whether an argument meets what a template asks of its parameter, be it nothing; None when
+    only the instantiation tells."""
     asked = _CONCEPTS.get(concept.rpartition("::")[2])
-    return answer(asked, (given,)) if asked is not None else True
+    return answer(asked, (given,)) if asked is not None else None if concept else True
 
 
 def truth(record: n.Record) -> bool | None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
+from math import prod
 
 from extractors.cuda import nodes as n
 from extractors.cuda.tiled_moves import TensorMover
 from extractors.cuda.values import UNKNOWN, Kind, Memory, Pointing, Slot, Val
 from kb.dialects.cuda import HALVES
+from kb.dialects.cuda_libraries import POINTED
 from kb.ops import OpKind
 
 
@@ -114,6 +116,30 @@ class VectorReader(TensorMover):
         number = self.constant(index, node.at)
         operands = [("x", pair.name), ("index", number.name)]
         return self.one(OpKind.EXTRACT, operands, node.at, pair.kind.element, hint)
+
+    def made_of(self, node: n.Call, function: n.Name, hint: str) -> Val | None:
+        """What a type of a library is made of: the elements of a vector, also those that a function
+        finds behind a pointer; of a type that nobody can read, the values that it is given."""
+        shape = POINTED.get(function.text.removeprefix("::"))
+        if shape is not None and len(node.arguments) == 1:
+            count = prod(shape)
+            at = [n.Constant(node.at, i, "i32") for i in range(count)]
+            values = [self.read(n.Index(node.at, node.arguments[0], one)) for one in at]
+            kind = replace(values[0].kind, shape=(str(count),)) if len(shape) == 1 else UNKNOWN
+        elif len(node.arguments) > 1 and self.is_type(function):
+            kind = self.kind(n.CType(function.text, function.arguments), self.frame)
+            whole = kind.shape in ((), (str(len(node.arguments)),))
+            if not whole or kind.to is not None or self.library.records(kind.record):
+                return None
+            values = [self.read(argument) for argument in node.arguments]
+        else:
+            return None
+        if kind.shape:
+            return self.one(OpKind.VECTOR, [("item", v.name) for v in values], node.at, kind, hint)
+        read = dict.fromkeys(("read", v.name) for v in values)
+        what = [("what", function.text[:120])]
+        (made,) = self.writer.emit(OpKind.OPAQUE, [*read], node.at, [(hint, kind)], what)
+        return Val(made, kind)
 
     def vector_copy(self, node: n.Call, function: n.Name) -> Val | None:
         """A static method that moves all elements from behind its second argument to behind its

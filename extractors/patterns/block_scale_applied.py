@@ -10,7 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, NORM_BACKWARD
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
-from kb.analysis.symbolic import Atom, AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, sub
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -132,7 +132,9 @@ class BlockScaleApplied(Pattern):
         if codes:
             yield self.decide(facts, "loaded scale times unpacked codes", codes)
             return
-        shared = {a.node: a for a in facts.loads if _of_group(a) or _of_tile(facts, a)}
+        records = _records(facts)
+        own = [a for a in facts.loads if a.array not in records]
+        shared = {a.node: a for a in own if _of_group(a) or _of_tile(facts, a)}
         found: list[Where] = []
         for node in facts.graph.of(OpKind.MUL) if shared else ():
             for element, scale in (node.op.inputs[:2], node.op.inputs[1::-1]):
@@ -145,6 +147,19 @@ class BlockScaleApplied(Pattern):
                     found += [*given, node] if stores else []
         if found:
             yield self.decide(facts, "loaded scale times its block", found)
+
+
+def _records(facts: Facts) -> set[str | None]:
+    """Arrays of which a group has several numbers, side by side: no scale of its elements."""
+    if not facts.of_threads:
+        return set()
+    first: dict[str | None, Access] = {}
+    found = set[str | None]()
+    for access in (a for a in facts.loads if len(a.index) == 1 and a.array is not None):
+        other = first.setdefault(access.array, access)
+        apart = sub(access.index[0], other.index[0]).constant if _of_group(access) else 0
+        found |= {access.array} if apart else set()
+    return found
 
 
 def _unpacked(facts: Facts) -> list[Node]:

@@ -85,6 +85,16 @@ _HELD_THREADS = """__global__ void columns(const float* x, float* part, int rows
 """
 
 
+_CLAIMED_THREADS = """__global__ void order(const int* keys, int* out, int n) {
+    __shared__ int next[64];
+    next[threadIdx.x % 64] = 0;
+    __syncthreads();
+    int at = atomicAdd(&next[keys[threadIdx.x]], 1);
+    out[at] = threadIdx.x;
+}
+"""
+
+
 class Determinism(Pattern):
     """Floating-point sums of several blocks or threads meet in an atomic or under a lock, or every
     sum has one order."""
@@ -95,6 +105,7 @@ class Determinism(Pattern):
         "Goldberg, What Every Computer Scientist Should Know About Floating-Point Arithmetic (1991)"
     )
     matches = (
+        Case(_CLAIMED_THREADS, "order depends on atomics"),
         Case(_ATOMIC, "order depends on atomics"),
         Case(LOCKED, "order depends on atomics"),
         Case(PRODUCT, "bitwise stable"),
@@ -110,6 +121,12 @@ class Determinism(Pattern):
         Case(_CLAIM, "order depends on atomics"),
     )
     near_misses = (
+        NearMiss(_CLAIMED_THREADS, why="the first comes first", value="bitwise stable"),
+        NearMiss(
+            vary(_CLAIMED_THREADS, ("out[at] = ", "out[threadIdx.x] = ")),
+            why="every thread has a place of its own",
+            value="order depends on atomics",
+        ),
         NearMiss(
             vary(_LEAST_THREADS, ("atomicMin(out, at)", "atomicExch(out, at)")),
             why="the last one wins",
@@ -160,6 +177,7 @@ class Determinism(Pattern):
         floats += [a for a, total in swapped if may_be_float(facts.types.dtype(total.result))]
         floats += _added_in_shared(facts)
         floats += [a for a in added if self._claims(facts, a)]
+        floats += _claimed_in_shared(facts)
         if floats:
             yield self.decide(facts, "order depends on atomics", floats)
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
@@ -232,6 +250,18 @@ def _added_in_shared(facts: Facts) -> list[Where]:
         for node in adds
         if shared.holds(node.op) and may_be_float(_declared(facts, node.op.operand("value")))
     ]
+
+
+def _claimed_in_shared(facts: Facts) -> list[Where]:
+    """Atomics on counters in shared memory whose old value says where a thread stores in memory."""
+    adds = facts.threads.of(OpKind.ATOMIC_ADD) if facts.of_threads else []
+    held = [node for node in adds if facts.shared.holds(node.op)]
+    places = [
+        store.op.operand("pointer")
+        for store in (facts.threads.of(OpKind.STORE) if held else ())
+        if not facts.shared.holds(store.op)
+    ]
+    return [n for n in held if any(facts.threads.rests_on(v, n) for v in places)]
 
 
 def _declared(facts: Facts, value: str | None) -> str:

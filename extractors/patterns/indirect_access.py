@@ -9,10 +9,11 @@ from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
+from kb.analysis.alternatives import alternatives
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import ONE, AtomKind, Expr, mul, only_bounds, scale, sub
+from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, of, only_bounds, scale, sub
 from kb.evidence import Decision
 
 _PAGED = vary(
@@ -138,6 +139,19 @@ _ROWS_THREADS = """__global__ void segment(const float* x, const int* starts, fl
 """
 
 
+_TABLE_THREADS = """__global__ void turn(const float* table, const int* places, float* out, int n) {
+    float c = table[places[blockIdx.x] * 64 + threadIdx.x % 32 * 2];
+    out[blockIdx.x * n + threadIdx.x] = c;
+}
+"""
+_SLOT_THREADS = """__global__ void put(const float* x, const int* slots, float* out, int size,
+                    bool wide) {
+    int slot = slots[blockIdx.x];
+    float* page = out + slot / size * 4096;
+    float* to = wide ? page + slot % size * 128 : page + slot % size * 64;
+    to[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
+}
+"""
 _BEGUN = vary(
     _STATE,
     (
@@ -169,9 +183,13 @@ class IndirectAccess(Pattern):
         Case(_LABEL, _ELEMENT),
         Case(_LABEL_TILE, _ELEMENT),
         Case(_ROWS_THREADS, _OFFSET),
+        Case(_TABLE_THREADS, _ROW),
+        Case(_SLOT_THREADS, _ROW),
         Case(_BEGUN, _OFFSET),
     )
     near_misses = (
+        NearMiss(_TABLE_THREADS, why="the number chooses a row of known length", value=_OFFSET),
+        NearMiss(_SLOT_THREADS, why="a page and a place in it, either way", value=_OFFSET),
         NearMiss(
             vary(_BLOCKS, ("(ids + own) * T", "(ids + own) * 4")),
             why="a place between the tiles, not the number of one",
@@ -250,6 +268,7 @@ class IndirectAccess(Pattern):
         if set(facts.types.shape(node.result)) - {"1"}:
             return "" if _looked_up(access) else _GATHER
         own = [e for e in access.index if any(a.value == node.result for a in e.atoms())]
+        own = [side for e in own for side in alternatives(e, node.result)]
         if own and all(only_bounds(e, node.result) for e in own):
             return ""
         single = not set(facts.types.shape(access.value)) - {"1"}
@@ -271,7 +290,7 @@ class IndirectAccess(Pattern):
         if steps and all(_chosen(e, s, node.result) for e in own for s in _steps(e, node.result)):
             if _begins(facts, node):
                 return _OFFSET
-            return _ROW if any(s.constant is None for s in steps) else _ELEMENT
+            return _ROW if any(s.constant != 1 for s in steps) else _ELEMENT
         return _OFFSET
 
     def _tables(self, facts: Facts) -> set[str | None]:
@@ -356,5 +375,12 @@ def _chosen(index: Expr, step: Expr, value: str) -> bool:
         if a.kind not in (AtomKind.PARAMETER, AtomKind.EXTENT) and a.value != value
     ]
     if step.constant is not None and step.constant != 1:
-        return False
+        beside = [index.coefficient(a).constant for a in others]
+        inside = [abs(by) < step.constant for by in beside if by is not None]
+        return len(inside) == len(beside) and all(inside) and not _moved(others)
     return all(index.coefficient(a) not in (step, scale(step, -1)) for a in others)
+
+
+def _moved(others: list[Atom]) -> bool:
+    """Whether a block or a round goes on from there."""
+    return any(of(a).has(AtomKind.BLOCK, AtomKind.INDUCTION) for a in others)

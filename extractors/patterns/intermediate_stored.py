@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, ROW_
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.random_source import DRAWS
 from extractors.patterns.side_output import width
+from extractors.patterns.stored_scale import divided_by_largest, kept_scales
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, TURNS, VIEWS, Node
@@ -151,7 +152,8 @@ class IntermediateStored(Pattern):
         if len({s.array for s in plain}) < 2:
             return
         widest = max(width(facts, s) for s in plain)
-        plain = [s for s in plain if width(facts, s) == widest]
+        scales = kept_scales(facts, divided_by_largest(facts))
+        plain = [s for s in plain if width(facts, s) == widest and s not in scales]
         kept = [s for s in plain if any(self._onward(facts, s, other) for other in plain)]
         last = {s.array for s in plain} - {s.array for s in kept}
         found: dict[str, list[Where]] = {}
@@ -175,6 +177,8 @@ class IntermediateStored(Pattern):
         """True when another array is given what is computed from a stored value, not in turns."""
         if other.array == store.array or store.node.excludes(other.node):
             return False
+        if facts.of_threads and _place(facts, store) and not _place(facts, other):
+            return False  # Where an element was found, and no element.
         if facts.of_threads and not _lanes(store) <= _lanes(other):
             return False  # One number of what many threads store: no element of it.
         one, two = ({*_made(facts, s), facts.graph.through(s.value, _SAME)} for s in (store, other))
@@ -191,6 +195,12 @@ def _read_again(facts: Facts) -> set[str | None]:
         return {a.array for a in facts.loads}
     first = {s.array: s.node.index for s in reversed(facts.stores)}
     return {a.array for a in facts.loads if a.node.index > first.get(a.array, -1)} & {*first}
+
+
+def _place(facts: Facts, store: Access) -> bool:
+    """Whether a whole number is stored that no number with a point was rounded to."""
+    made = facts.graph.through(store.value or "", CASTS)
+    return facts.types.dtype(made or "").startswith(("i", "u"))
 
 
 def _lanes(store: Access) -> set[Atom]:

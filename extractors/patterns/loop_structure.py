@@ -207,13 +207,8 @@ class LoopStructure(Pattern):
         ]
         for loop in outer:
             yield self.decide(facts, "persistent outer loop", (loop.node,))
-        inner = [
-            loop
-            for loop in facts.rolled_loops
-            if loop not in outer
-            and not self._nested(loop, outer)
-            and not self._after_products(facts, loop)
-        ]
+        inner = [x for x in facts.rolled_loops if x not in outer and not self._nested(x, outer)]
+        inner = [loop for loop in inner if not self._after_products(facts, loop)]
         inner = self._passes(facts, inner)
         inner = [loop for loop in inner if not self._fills(facts, loop)] or inner
         inner = [loop for loop in inner if not _picks(facts, loop)] or inner
@@ -396,5 +391,9 @@ def _apart(facts: Facts, loops: list[Loop]) -> bool:
 
 def _one_way(loops: list[Loop]) -> list[Loop]:
     """The loops of one way through the branches: where the most of them run."""
-    ways = [[one for one in loops if not one.node.excludes(loop.node)] for loop in loops]
-    return max(ways, key=len, default=[])
+    longest = list[Loop]()
+    for way in ([first] for first in loops):
+        for loop in loops:
+            way += [loop] if not any(loop is x or loop.node.excludes(x.node) for x in way) else []
+        longest = max(longest, way, key=len)
+    return sorted(longest, key=lambda x: x.node.index)

@@ -47,6 +47,15 @@ _EDGE = """__global__ void copy(const float* x, float* out, int n) {
     }
 }
 """
+_COUNT_FIRST = """__global__ void sum(const int* x, int* out, int n) {
+    int count = x[n], sum = 0;
+    for (int i = 0; i < n; i += 4) {
+        int4 v = *reinterpret_cast<const int4*>(x + i);
+        sum += v.x + v.y + v.z + v.w;
+    }
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum * count;
+}
+"""
 _BY_FOUR = """__global__ void largest(const float* x, float* out, int n) {
     int whole = n / 4;
     float top = -1e30f;
@@ -95,6 +104,8 @@ class NarrowRest(Pattern):
         NearMiss(vary(REST, ("whole * 4 + threadIdx.x", "threadIdx.x")), why="copied twice"),
         NearMiss(vary(_IN_ELEMENTS, ("done + threadIdx.x", "threadIdx.x")), why="copied twice"),
         NearMiss(vary(_EDGE, ("at + 4 <= n", "n % 4 == 0")), why="one path for every element"),
+        NearMiss(vary(_EDGE, ("at + 4 <= n", "at < 448")), why="some threads, by their numbers"),
+        NearMiss(_COUNT_FIRST, why="the number of elements stands behind them"),
         NearMiss(
             vary(_BY_FOUR, ("x[4 * whole + threadIdx.x])", "x[threadIdx.x])")),
             why="the first elements once more",
@@ -193,9 +204,9 @@ def _remainders(facts: Facts) -> list[Where]:
 
 
 def _behind(facts: Facts, wide: Access, narrow: Access) -> bool:
-    """Whether the single elements begin where the loop over vectors ends."""
+    """Whether the single elements begin where the loop over vectors ends, and come after it."""
     first, second = facts.loop(wide.loop), facts.loop(narrow.loop)
-    if first is None or wide.loop is narrow.loop:
+    if first is None or wide.loop is narrow.loop or narrow.node.index < first.node.index:
         return False
     end = set(facts.values.expr(first.high).top())
     elements = [
@@ -214,15 +225,21 @@ def rest_loops(facts: Facts) -> list[Node]:
 
 
 def _edge(facts: Facts, wide: Node, narrow: Node) -> Node | None:
-    """The branch on whose two sides the accesses stand, when it compares positions."""
+    """The branch on whose two sides the accesses stand, when it compares positions with what the
+    problem gives."""
     sides = dict(_around(wide))
     for branch, side in _around(narrow):
         if branch.op.kind != OpKind.IF or sides.get(branch, side) == side:
             continue
         tests = facts.threads.roots(branch.op.inputs[0], *_ORDERED)
+        tests = [t for t in tests if all(_open(facts, v) for v in t.op.inputs[:2])]
         if any(facts.threads.roots(t.result, OpKind.THREAD_ID) for t in tests):
             return branch
     return None
+
+
+def _open(facts: Facts, value: str) -> bool:
+    return facts.thread_values.literal(value) is None
 
 
 def _around(node: Node) -> Iterable[tuple[Node, int]]:

@@ -15,6 +15,7 @@ from extractors.patterns.operand_under_flag import (
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
+from kb.ir import ParameterKind
 from kb.ops import OpKind
 
 _GIVEN = vary(FLAGGED, ("SHIFT: tl.constexpr", "SHIFT"))
@@ -56,6 +57,7 @@ class OperandUnderRunTimeFlag(Pattern):
         NearMiss(vary(_TILE, ("ct.load(bias,", "ct.load(x,")), why="the array is read anyway"),
         NearMiss(_THREADS.replace("if (SHIFT)", "if (at > 4)"), why="threads differ"),
         NearMiss(_THREADS.replace("if (SHIFT)", "if (n > 4)"), why="a size decides, no flag"),
+        NearMiss(_THREADS.replace("if (SHIFT)", "if (bias)"), why="the pointer itself, no flag"),
         NearMiss(
             _THREADS.replace("v += bias[at]", "bias[at] = v").replace("const float* b", "float* b"),
             why="threads store it: a side output",
@@ -87,10 +89,12 @@ class OperandUnderRunTimeFlag(Pattern):
 
 
 def _flag(facts: Facts, condition: str) -> str | None:
-    """The parameter that a condition asks for, and nothing else: whether it holds, or not."""
+    """The parameter that a condition asks for, and nothing else: whether it holds, or not; a
+    pointer that may be null is no flag."""
     made = facts.graph.producer(condition)
     while made is not None and made.op.kind in (OpKind.NOT, OpKind.CAST) and made.op.inputs:
         condition = made.op.inputs[0]
         made = facts.graph.producer(condition)
-    given = made is None and condition in facts.kernel.entry.parameter_names
+    flags = {p.name for p in facts.kernel.entry.parameters if p.kind is not ParameterKind.ARRAY}
+    given = made is None and condition in flags
     return condition if given and condition not in facts.constexprs else None

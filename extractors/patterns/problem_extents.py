@@ -10,7 +10,10 @@ from extractors.patterns.cases_rows import COPY, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Lines, Node
+from kb.analysis.idioms import sides
+from kb.analysis.loops import Loop
 from kb.analysis.own_code import own
+from kb.analysis.shared import WARP
 from kb.analysis.specialise import branches
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -97,6 +100,23 @@ __global__ void twice(const Given given) {
 """
 
 
+_WRITTEN = """__global__ void twice(const float* x, float* out) {
+    for (int i = 0; i < 4; ++i) {
+        int at = i * 256 + threadIdx.x;
+        if (at < 1000) out[blockIdx.x * 1000 + at] = 2.f * x[blockIdx.x * 1000 + at];
+    }
+}
+"""
+
+
+_ROUNDS = """__global__ void sums(const float* x, float* out) {
+    float sum = 0.f;
+    for (int i = 0; i < 6; ++i) sum += x[blockIdx.x * 768 + i * 128 + threadIdx.x];
+    out[blockIdx.x * 128 + threadIdx.x] = sum;
+}
+"""
+
+
 class ProblemExtents(Pattern):
     """A bound of a loop or a mask is a compile-time constant, else an extent of an array, else a
     runtime scalar; what else is compiled in is shown with it, or that nothing is."""
@@ -115,6 +135,8 @@ class ProblemExtents(Pattern):
         Case(_TRAITS, "constexpr"),
         Case(_IN_STRUCT, "runtime scalar"),
         Case(_BARE, _NOTHING),
+        Case(_WRITTEN, "constexpr"),
+        Case(_ROUNDS, "constexpr"),
     )
     near_misses = (
         NearMiss(
@@ -126,6 +148,13 @@ class ProblemExtents(Pattern):
             why="a number is compiled in",
             value=_NOTHING,
         ),
+        NearMiss(_ROUNDS, why="the length of a row is compiled in", value=_NOTHING),
+        NearMiss(
+            _ROUNDS.replace("i * 128 + threadIdx.x", "threadIdx.x * 6 + i"),
+            why="so many elements are a thread's",
+            value="constexpr",
+        ),
+        NearMiss(_WRITTEN, why="the extent of a row is compiled in", value=_NOTHING),
         NearMiss(COPY, why="no extent is read", value="runtime scalar"),
         NearMiss(_SINGLE, why="one number is read and written, nothing is fixed beforehand"),
         NearMiss(ADD_THREADS, why="no extent is fixed beforehand", value="constexpr"),
@@ -158,7 +187,9 @@ class ProblemExtents(Pattern):
         else:
             kept = [b.node for b in branches(facts)]
         fixed += [n.lines for n in kept]
-        rest = "constexpr" if facts.constexprs else _NOTHING
+        ends = [] if facts.constexprs or places else _ends_written(facts)
+        fixed += ends
+        rest = "constexpr" if facts.constexprs or ends else _NOTHING
         value = next((v for v in _FIRST if v in places), rest)
         everywhere = [place for found in places.values() for place in found]
         named = ", ".join(sorted(names.get(value, ()))) or None
@@ -201,6 +232,36 @@ def _all_at_run_time(facts: Facts) -> list[Lines]:
     if not facts.of_threads or open_names or not entry.parameters:
         return []
     return [(line, line) for line in (entry.span.line, *(p.span.line for p in entry.parameters))]
+
+
+def _ends_written(facts: Facts) -> list[Lines]:
+    """Of threads: comparisons of a position with a number, where a round or the block tells the
+    position, too: no threads are picked, an extent of the problem stands in the text; or rounds of
+    all threads, so many as stand there."""
+    found: list[Lines] = []
+    for node in facts.graph.of(*COMPARISONS) if facts.of_threads else ():
+        one, other = sides(facts, node)
+        for place, end in ((one, other), (other, one)):
+            placed = place.has(AtomKind.LANE) and place.has(AtomKind.INDUCTION, AtomKind.BLOCK)
+            if placed and place.atom is None and end.constant is not None:
+                found.append(node.lines)
+    rounds = facts.loops if facts.of_threads else ()
+    return [*found, *(loop.node.head for loop in rounds if _rounds_written(facts, loop))]
+
+
+def _rounds_written(facts: Facts, loop: Loop) -> bool:
+    """Whether so many rounds as stand in the text step over all threads of a block."""
+    if loop.high is None or facts.values.expr(loop.high).constant is None:
+        return False
+    step = facts.values.expr(loop.induction).atom
+    if step is None:
+        return False
+    for index in (i for a in facts.loads if a.node.inside(loop.node) for i in a.index):
+        lanes = [index.coefficient(a).constant for a in index.top() if a.kind is AtomKind.LANE]
+        by = index.coefficient(step).constant if step in index.top() else None
+        if by and any(lane and by >= WARP * lane for lane in lanes):
+            return True
+    return False
 
 
 def _of_templates(facts: Facts) -> list[Node]:

@@ -178,8 +178,12 @@ def _rank(facts: Facts, access: Access) -> int:
 
 
 def of_many(access: Access) -> bool:
-    """Whether no two threads side by side have elements of their own."""
-    return not any(atom.kind is AtomKind.LANE for index in access.index for atom in index.top())
+    """Whether no two threads side by side have elements of their own, be it by what is left of
+    their number."""
+    top = [atom for index in access.index for atom in index.top()]
+    left = [a for a in top if a.kind is AtomKind.MOD]
+    inside = [atom for one in left for atom in one.args[0].top()]
+    return not any(atom.kind is AtomKind.LANE for atom in (*top, *inside))
 
 
 def shared(access: Access) -> bool:

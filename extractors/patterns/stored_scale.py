@@ -9,6 +9,7 @@ from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_scales import EXPAND_EITHER
 from kb.analysis.accesses import Access
+from kb.analysis.composed_steps import of_others
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, Node
 from kb.analysis.symbolic import AtomKind
@@ -364,9 +365,10 @@ def _by(facts: Facts, node: Node, way: tuple[str, ...], largest: list[Node]) -> 
     """A loaded tile over a number of the maximum, where a store keeps what it rests on and
     another one the number itself."""
     tile, scale = way
-    if not _elements(facts, tile) or not any(facts.graph.rests_on(scale, r) for r in largest):
+    tops = [r for r in largest if facts.graph.rests_on(scale, r)]
+    if not tops or not _elements(facts, tile) or not facts.feeding(tile):
         return False
-    if any(facts.graph.rests_on(tile, r) for r in largest) or not facts.feeding(tile):
+    if of_others(facts, tops, tile) or any(facts.graph.rests_on(tile, r) for r in largest):
         return False
     return any(_keeps(facts, store, node, largest) for store in facts.stores)
 

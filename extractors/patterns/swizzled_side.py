@@ -4,6 +4,7 @@ taken apart and put together in another order."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
@@ -40,6 +41,12 @@ _BITS = _THREADS.replace(
     "(((row >> 7) * (n >> 2) + (col >> 2)) << 9) | ((row & 31) << 4)"
     " | (((row >> 5) & 3) << 2) | (col & 3)",
 )
+_LANES = """__global__ void copy(const float* x, const float* y, float* out, int n) {
+    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int at = warp * 1024 + lane / 16 * 256 + lane % 16 * 16;
+    out[blockIdx.x * n + at] = x[blockIdx.x * n + at] * y[threadIdx.x];
+}
+"""
 _ROWS = (
     POINTER
     + """
@@ -98,6 +105,7 @@ class SwizzledSide(Pattern):
             why="rows of tiles, one after the other",
         ),
         NearMiss(_BITS.replace("<< 4) |", "<< 1) |"), why="bits that stand in both are no sum"),
+        NearMiss(_LANES, why="groups of lanes, each farther apart than the lanes in it"),
         NearMiss(ROW_NORM, why="tiles are stored in views"),
         NearMiss(ADD_POINTER, why="there is one output"),
     )  # fmt: skip
@@ -126,7 +134,25 @@ def swizzled(index: Expr) -> bool:
             if _by_constant(atom):
                 parts.setdefault(_whole(atom), set()).add(atom)
     both = [one for one in parts.values() if {a.kind for a in one} == set(_PARTS)]
-    return len(both) > 1 or any(len(one) >= _MANY for one in both)
+    return len(both) > 1 or any(len(one) >= _MANY and not _in_order(index, one) for one in both)
+
+
+def _in_order(index: Expr, one: set[Atom]) -> bool:
+    """Whether the parts of a position lie as far apart as they count in it, so that none of them
+    changed places with another."""
+    steps = {atom: index.coefficient(atom).constant for atom in one}
+    if None in steps.values():
+        return False
+    far = [step for _, step in sorted((_counts(a), s) for a, s in steps.items() if s is not None)]
+    return all(near < next_ for near, next_ in pairwise(far))
+
+
+def _counts(atom: Atom) -> int:
+    """How many of its position one of a part stands for."""
+    below = atom.args[0].atom
+    inside = _counts(below) if below is not None and _by_constant(below) else 1
+    by = atom.args[1].constant if atom.kind is AtomKind.FLOOR_DIV else 1
+    return inside * (by or 1)
 
 
 def _whole(atom: Atom) -> Expr:

@@ -10,6 +10,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.jobs_by_block import of_block
 from extractors.patterns.rest_copied import parts_of_rows
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
@@ -55,6 +56,17 @@ _LEFT = """__global__ void scale(const float* x, float* out, int n) {
     }
 }
 """
+_SEARCHED = """__global__ void bias(const int* ends, const float* x, float* out, int n, int count) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x, own = 0;
+    for (int k = 0; k < count; ++k) {
+        if (at >= ends[k] && at < ends[k + 1]) {
+            own = k;
+            break;
+        }
+    }
+    out[at] = x[own];
+}
+"""
 _ROWS_LEFT = """__global__ void scale(const float* x, float* out, int rows) {
     for (int k = 0; k < 4; ++k) {
         int row = blockIdx.x * 4 + k;
@@ -87,6 +99,7 @@ class ThreadGuard(Pattern):
         Case(_ROWS_LEFT, "rounds past the end left out"),
     )
     near_misses = (
+        NearMiss(_SEARCHED, why="rounds look for the segment that a position lies in"),
         NearMiss(
             ROUNDS_THREADS.replace("i < own", "i < 7"),
             why="the rounds are held against a number, no extent of the problem",
@@ -140,8 +153,9 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     for branch in facts.graph.of(OpKind.IF):
         tests = _bounds(facts, branch.op.inputs[0])
         rounds = leaves(branch.op, OpKind.BREAK, OpKind.CONTINUE)
-        if rounds and not tests:
-            tests = _rounds_of_blocks(facts, branch)
+        if rounds:
+            tests = tests or _rounds_of_blocks(facts, branch)
+            tests = tests if any(_of_round(facts, branch, t) for t in tests) else []
         if not tests or parts_of_rows(facts, branch):
             continue  # Told with what becomes of the rest.
         if leaves(branch.op):
@@ -158,6 +172,7 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     stores = [] if beside else [a for a in facts.stores if a.mask]
     for way, accesses in (("access under a branch", masked), (STORED, stores)):
         tested = [(a, _bounds(facts, a.mask)) for a in accesses]
+        tested = [(a, t) for a, t in tested if not any(_looks_on(facts, a, n) for n in t)]
         under += [(way, [a.node, *tests]) for a, tests in tested if tests]
     return [*leaving, *ended, *around, *under]
 
@@ -221,6 +236,22 @@ def _rounds_of_blocks(facts: Facts, branch: Node) -> list[Node]:
         ):
             found.append(test)
     return found
+
+
+def _of_round(facts: Facts, branch: Node, test: Node) -> bool:
+    """Whether the round that is left says the position; where it says what the position is held
+    against, a segment is looked for and no end is met."""
+    counted = (AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION)
+    own = [v for v in test.op.inputs[:2] if facts.values.expr(v).has(*counted)]
+    made = [facts.graph.producer(v) for v in own]
+    return any(n is None or (branch.loops and n.inside(branch.loops[-1])) for n in made)
+
+
+def _looks_on(facts: Facts, access: Access, test: Node) -> bool:
+    """Whether an array is read on by what it gave before: a place in it is looked for."""
+    given = [a for side in sides(facts, test) for a in side.atoms() if a.kind is AtomKind.LOADED]
+    made = [n for a in given if (n := facts.graph.producer(a.value)) is not None]
+    return any(one.array == access.array for n in made if (one := facts.access(n)) is not None)
 
 
 def _shared_extent(extent: Expr) -> bool:

@@ -81,6 +81,10 @@ class WrappedRows(Pattern):
             vary(_ROWS, ("(x, out, M", "(x, out, L, M"), ("T)) % M", "T)) // L % M")),
             why="a digit of a position: its quotient by one extent, below the next",
         ),
+        NearMiss(
+            vary(_WRAPPED_THREADS, ("(blockIdx.y * T + threadIdx.y) % M", "threadIdx.y % M")),
+            why="the place of a thread in a group of threads",
+        ),
         NearMiss(_TURNED, why="rows of a table, which every M rows read again"),
         NearMiss(
             vary(_ROWS, ("store(out + rows[:, None] * K", "store(out + tl.program_id(0) * T * K")),
@@ -101,6 +105,8 @@ class WrappedRows(Pattern):
         left, right = (facts.values.expr(v) for v in node.op.inputs[:2])
         if not left.has(AtomKind.LANE) or not _extent(facts, right):
             return False
+        if facts.of_threads and left.atom is not None and left.atom.kind is AtomKind.LANE:
+            return False  # The place of a thread among so many of its block.
         if left.atom is not None and left.atom.kind is AtomKind.FLOOR_DIV:
             return False  # The rest of a quotient is one of several places that a number says.
         divided = [

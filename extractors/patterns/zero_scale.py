@@ -121,9 +121,17 @@ def _replaces(facts: Facts, node: Node, largest: list[Node]) -> bool:
     made = [v for v in chosen if facts.number(v) is None]
     return (
         len(made) == len(chosen) - 1
-        and any(facts.graph.rests_on(v, r) for v in compared for r in largest)
+        and any(_of_size(facts, v, r) for v in compared for r in largest)
         and any(facts.graph.rests_on(v, r) for v in made for r in largest)
         and _scales(facts, node)
+    )
+
+
+def _of_size(facts: Facts, value: str, largest: Node) -> bool:
+    """Whether a value is made of a largest size, and nothing is added to it or taken off."""
+    return facts.graph.rests_on(value, largest) and not any(
+        facts.graph.rests_on(value, n) and facts.graph.rests_on(n.result, largest)
+        for n in facts.graph.of(OpKind.ADD, OpKind.SUB)
     )
 
 

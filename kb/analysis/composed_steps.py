@@ -81,7 +81,8 @@ def targets(facts: Facts) -> list[Node]:
 
 
 def soft_targets(facts: Facts) -> list[Node]:
-    """Loaded shares that are taken off those of a softmax, where the difference is stored."""
+    """Loaded shares that are taken off those of a softmax, where the difference is stored and no
+    exponential is taken of it."""
     powers = facts.graph.node_set(
         e.node for e in facts.exponentials if not e.rescale and e.statistic is not None
     )
@@ -91,6 +92,7 @@ def soft_targets(facts: Facts) -> list[Node]:
         if facts.graph.rests_on_any(n.op.inputs[0], powers)
         and not facts.graph.rests_on_any(n.op.inputs[1], powers)
         and not facts.graph.roots(n.op.inputs[0], OpKind.LOG, OpKind.LOG2)
+        and not any(facts.graph.rests_on(e.node.op.inputs[0], n) for e in facts.exponentials)
         and _elements(facts, n.op.inputs[1])
         and facts.stored_in(n.result)
     ]
@@ -107,6 +109,16 @@ def shares(facts: Facts) -> list[Node]:
         if e.origin is Statistic.LOADED and not e.rescale
         if e.score is not None and facts.number(e.score) is None
     ]
+
+
+def of_others(facts: Facts, tops: list[Node], value: str) -> bool:
+    """Whether a value is loaded from other arrays than those of which two sizes were compared."""
+    sides = [facts.graph.kind_of(facts.graph.core(v)) for t in tops for v in t.op.inputs[:2]]
+    if any(t.op.kind != OpKind.MAXIMUM for t in tops) or set(sides) != {OpKind.ABS}:
+        return False
+    measured = {a.array for top in tops for v in top.op.inputs[:2] for a in facts.feeding(v)}
+    own = {a.array for a in facts.feeding(value)}
+    return bool(measured and own) and None not in measured | own and measured.isdisjoint(own)
 
 
 def divided(facts: Facts) -> list[Node]:

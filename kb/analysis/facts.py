@@ -19,6 +19,7 @@ from kb.analysis.shared import SharedMemory
 from kb.analysis.symbolic import AtomKind, Expr, nested, of
 from kb.analysis.threads import as_tiles
 from kb.analysis.types import Types
+from kb.analysis.unrolled import unrolled
 from kb.analysis.values import Values
 from kb.ir import Kernel, ParameterKind, walk
 from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, READS, REDUCTIONS, WRITES, OpKind
@@ -123,15 +124,7 @@ class Facts:
         found = (loop for loop in self.loops if not once(loop, self.values))
         if not self.of_threads:
             return tuple(found)
-        return tuple(loop for loop in found if not self._unrolled(loop))
-
-    def _unrolled(self, loop: Loop) -> bool:
-        """True for a loop without rounds at run time; one that reads memory and writes it is work
-        of its own in every round."""
-        if loop.range is None or loop.range.op.kind != OpKind.STATIC_RANGE:
-            return False
-        inside = [a for a in self.accesses if a.node.inside(loop.node)]
-        return len({a.is_store for a in inside}) < 2
+        return tuple(x for x in found if not unrolled(x, self.loops, self.accesses))
 
     @cached_property
     def item_loops(self) -> tuple[Loop, ...]:

@@ -37,10 +37,18 @@ def rotations(facts: Facts) -> list[Turn]:
     found: dict[Turn, None] = {}
     for one in turns:
         for other in turns:
-            if one.less and not other.less and set(one.turned) == set(other.turned):
+            if one.less and not other.less and _of_one_pair(facts, one, other):
                 found |= dict.fromkeys((one, other))
     signed = [t for t in turns if not t.less]
     return [*found] or [t for t in signed if any(_signed(facts, v) for v in (*t.turned, *t.by))]
+
+
+def _of_one_pair(facts: Facts, one: Turn, other: Turn) -> bool:
+    """Whether two sums turn the same elements; by the same factors where only the place in a vector
+    tells the elements apart."""
+    by = [{facts.graph.core(v) or v for v in turn.by} for turn in (one, other)]
+    turned = set(one.turned)
+    return turned == set(other.turned) and (len(turned) > 1 or by[0] == by[1])
 
 
 def _sums(facts: Facts) -> list[Node]:

@@ -59,9 +59,12 @@ def row_strides(facts: Facts) -> set[str]:
 
 def strides_and_sizes(facts: Facts) -> tuple[set[str], set[str]]:
     """Parameters that positions alone are multiplied with in addresses; and sizes: those that are
-    multiplied with each other, or bound a block of pointers."""
+    multiplied with each other, or bound a block of pointers, or count records of so many elements
+    as another position steps over, too."""
     single: set[str] = set()
     sizes: set[str] = set()
+    plain: set[str] = set()
+    counted: set[str] = set()
     fixed = facts.constexprs if facts.of_threads else facts.tile_extents
     for access in facts.accesses:
         exprs = access.index if access.mode is Mode.POINTER else ()
@@ -73,7 +76,12 @@ def strides_and_sizes(facts: Facts) -> tuple[set[str], set[str]]:
             named = _named(factors) - fixed
             single |= named if access.made is not None or len(factors) > 1 else set()
             sizes |= named if len(named) > 1 else set()
-    return single, sizes
+        for one in exprs if facts.of_threads else ():
+            alone = {abs(number) for f, number in one.terms if not _named(f)}
+            for factors, number in one.terms:
+                of_records = abs(number) > 1 and abs(number) in alone
+                (counted if of_records else plain).update(_named(factors) - fixed)
+    return single, sizes | (counted - plain)
 
 
 def loaded_strides(facts: Facts) -> list[str]:

@@ -56,12 +56,15 @@ def _is_float(node: Node) -> bool:
 
 
 def _counted(facts: Facts, under: str) -> bool:
-    """A constant, or a whole number as a floating point one: the divisor of a mean."""
+    """A constant, be it compiled in, or a whole number as a floating point one: the divisor of a
+    mean."""
     if facts.thread_values.literal(under) is not None:
         return True
     made = facts.threads.producer(facts.threads.plain(under))
     if made is None or made.op.kind != OpKind.CAST:
         return False
+    if made.op.inputs[0] in facts.constexprs:
+        return True
     dtype = facts.types.dtype(made.op.inputs[0])
     return dtype not in ("", "?") and not is_float(dtype)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from kb.dialects.cuda_libraries import NAMED_VECTORS
 from kb.dialects.model import Dialect, Row
 from kb.ops import OpKind as K
 
@@ -240,15 +241,9 @@ VECTORS: dict[str, tuple[str, int]] = {
     "__nv_fp8x4_e4m3": ("f8e4m3", 4), "__nv_fp8x2_e5m2": ("f8e5m2", 2), "dim3": ("u32", 3),
     "__nv_fp8x4_e5m2": ("f8e5m2", 4), "cutlass::uint128_t": ("u32", 4),
     "__nv_fp8x2_storage_t": ("u8", 2), "longlong4_16a": ("i64", 4), "ulonglong4_16a": ("u64", 4),
+    **NAMED_VECTORS,
 }  # fmt: skip
 """Built-in vector types: element type and number of elements."""
-
-TEMPLATE_VECTORS = {"cutlass::Array", "cutlass::AlignedArray", "cute::array", "cute::array_aligned"}
-"""Types of so many elements of a type, their first two arguments. Source: CUTLASS, array.h."""
-
-CONVERTERS = frozenset({"cutlass::NumericArrayConverter", "cutlass::NumericConverter"})
-"""Structs that convert what they are called with to their first argument. Source: CUTLASS,
-numeric_conversion.h."""
 
 BITS: dict[str, int] = {
     "f4e2m1": 4, "i1": 8, "i8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8, "f8e8m0": 8, "i16": 16,
@@ -307,10 +302,6 @@ INSTRUCTIONS: tuple[tuple[str, K], ...] = (
     ("sub.", K.SUB),
 )  # fmt: skip
 """An instruction of inline assembly by the beginning of its opcode; the first that fits."""
-
-BY_VALUE = frozenset({"at::cuda::philox::unpack", "philox::unpack"})
-"""Functions of other libraries that take their arguments by value and write none. Source: PyTorch,
-ATen/cuda/detail/UnpackRaw.cuh."""
 
 COPIES_OF_BYTES = frozenset({"memcpy", "std::memcpy", "__builtin_memcpy", "::memcpy"})
 """Functions that copy a number of bytes from their second argument to their first."""

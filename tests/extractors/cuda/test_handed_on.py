@@ -197,3 +197,27 @@ def test_a_field_is_told_with_its_places() -> None:
     lines = {name: [d.lines for d in ds if d.pattern == HANDED_ON] for name, ds in told.items()}
     assert [(2, 2) in one for one in lines["first"]] == [True]
     assert [(3, 3) in one for one in lines["last"]] == [True]
+
+
+def test_one_call_that_a_macro_writes_several_times() -> None:
+    """A call for each of several types leads to one of two kernels: no two calls."""
+    text = (
+        "#define FOR_TYPES(...) do { __VA_ARGS__(); __VA_ARGS__(); } while (0)\n"
+        + _KERNELS
+        + _EITHER
+        + "void all(const float* x, float* part, float* out, bool some) {\n"
+        "  FOR_TYPES([&] { run(x, part, out, some); });\n"
+        "}\n"
+    )
+    assert _told(text) == {"first": set(), "last": set()}
+
+
+@pytest.mark.parametrize(("kind", "apart"), [("bool", True), ("int", False)])
+def test_a_call_whose_yes_ends_the_function(kind: str, apart: bool) -> None:
+    text = (
+        _KERNELS
+        + f"{kind} one(const float* x, float* held) {{ first<<<1, 32>>>(x, held); return 1; }}\n"
+        "void run(const float* x, float* part, float* out, int n) {\n"
+        "  if (n > 4 && one(x, part)) { return; }\n  last<<<1, 32>>>(part, out);\n}\n"
+    )
+    assert (_told(text) == {"first": set(), "last": set()}) == apart

@@ -178,3 +178,55 @@ def test_a_type_that_a_concept_constrains_is_a_type() -> None:
     (cast,) = ops(kernel, OpKind.CAST)
     assert cast.results[0].type is not None
     assert cast.results[0].type.dtype == "dtypeof(T)"
+
+
+def test_a_struct_for_any_type_of_a_sort_leaves_an_open_type_open() -> None:
+    """Words of an open type are no bytes because integers have none of their own."""
+    kernel = sound(
+        "template <typename T> struct Trait {};\n"
+        "template <std::integral T> struct Trait<T> { using pair = void; };\n"
+        "template <> struct Trait<__half> { using pair = __half2; };\n"
+        "template <> struct Trait<__nv_bfloat16> { using pair = __nv_bfloat162; };\n"
+        "template <typename T> __global__ void k(const void* x, T* y) {\n"
+        "  using two = typename Trait<T>::pair;\n"
+        "  two v = static_cast<const two*>(x)[threadIdx.x]; y[0] = v.x;\n}\n"
+    )
+    (load,) = ops(kernel, OpKind.LOAD)
+    made = load.results[0].type
+    assert made is not None
+    assert (made.dtype, made.shape) == ("dtypeof(T)", ("2",))
+
+
+def test_a_number_that_nothing_tells_is_no_parameter_of_what_is_called() -> None:
+    kernel = sound(
+        "template <int N, typename S> __device__ void twice(float* v, S s) {\n"
+        "  for (int i = 0; i < N; i++) v[i] *= s;\n}\n"
+        "using vec3 = glm::vec<3, float>;\n"
+        "template <typename S> __device__ void twice(vec3& v, S s) { v.x *= s; }\n"
+        "__global__ void k(const float* x, float* y) {\n"
+        "  vec3 v = glm::make_vec3(x); twice(v, 2.f); y[threadIdx.x] = v.x;\n}\n"
+    )
+    assert not ops(kernel, OpKind.FOR)
+
+
+def test_an_open_type_beside_a_double_is_a_double() -> None:
+    kernel = sound(
+        "template <typename T> __global__ void k(const T* x, T* y) { y[0] = x[0] * (1. - x[1]); }\n"
+    )
+    (made,) = ops(kernel, OpKind.MUL)
+    assert made.results[0].type is not None
+    assert made.results[0].type.dtype == "f64"
+
+
+def test_vectors_of_a_library_are_vectors() -> None:
+    """Elements behind a pointer and in a constructor are loaded, also those of what is unknown."""
+    kernel = sound(
+        "using vec3 = glm::vec<3, float>; using mat2 = glm::mat<2, 2, float>;\n"
+        "__global__ void k(const float* x, float* y) {\n"
+        "  vec3 a = glm::make_vec3(x); vec3 b = vec3(x[3], x[4], x[5]);\n"
+        "  mat2 m = mat2(x[6], x[7], x[8], x[9]); vec3 c = a + b * 2.f;\n"
+        "  y[0] = c.x + c[1] + m[0][1];\n}\n"
+    )
+    assert len(ops(kernel, OpKind.LOAD)) == 10
+    shapes = [t.shape for one in ops(kernel, OpKind.VECTOR) if (t := one.results[0].type)]
+    assert shapes == [("3",), ("3",)]
