@@ -71,6 +71,19 @@ def in_any_order(
         yield _decision(ANY_ORDER, given.lines, given.subject)
 
 
+def of_one_array(program: Decision, host: Decision, facts: Facts) -> bool:
+    """Whether the strides that a program relies on place an array that the host makes, or finds,
+    contiguous; true where one of the two does not say of which arrays it tells."""
+    made = {*(host.subject or "").split(", ")} - {""}
+    strides = {*(program.subject or "").split(", ")}
+    placed = {
+        access.array
+        for access in facts.accesses
+        if any(atom.value in strides for index in access.index for atom in index.atoms())
+    }
+    return not made or placed <= {None} or bool(made & placed)
+
+
 def _both_ways(access: Access, axes: Axes) -> bool:
     """True where rows and columns of a tile have strides of their own."""
     return {"-1", "-2"} <= _along(access, axes).keys()

@@ -24,7 +24,7 @@ from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import FLAGGED, along_lanes, with_branches, with_rules
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_splits import counted, of_workers
-from extractors.told_strides import CONTIGUOUS, HANDED, in_any_order, laid_out
+from extractors.told_strides import CONTIGUOUS, HANDED, in_any_order, laid_out, of_one_array
 from extractors.told_tails import with_demands
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
@@ -119,7 +119,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
     program = told_once(program, detection.facts.of_threads)
     program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]
-    program = [_strided(d, rest, facts) for d in program]
+    program = [_strided(d, rest, facts, detection.facts) for d in program]
     laid = any(d.axis == CONTRACT and d.file is None for d in program)
     laid = laid or any(d.axis == CONTRACT and d.pattern != HANDED for d in rest)
     rest = [d for d in rest if d.pattern != HANDED or not laid]
@@ -128,7 +128,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program, rest = with_saved(program, rest, detection)
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]
     program = [*program, *kept_apart(detection, facts, [*program, *rest])]
-    rest = [_relied(d, relied) for d in rest]
+    rest = [_relied(d, relied, detection.facts) for d in rest]
     if any(d.axis == GRADIENT for d in rest):
         program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]
     summed = (_summed_later(d, rest) for d in program)
@@ -267,27 +267,30 @@ def _left(decision: Decision, detection: Detection) -> Decision:
     return replace(decision, lines=_united(decision.lines, tuple(uses)))
 
 
-def _strided(decision: Decision, rest: Sequence[Decision], facts: HostFacts) -> Decision:
+def _strided(
+    decision: Decision, rest: Sequence[Decision], host: HostFacts, facts: Facts
+) -> Decision:
     """How arrays must lie, where the program relies on it, with the lines where the host hands
     strides over; and where it makes arrays contiguous."""
     if decision.axis != CONTRACT or decision.file is not None:
         return decision
     names = (decision.subject or "").split(", ")
     lines: list[tuple[Lines, ...]] = []
-    if (made := facts.material) is not None:
+    if (made := host.material) is not None:
         lines += [made.given(site, name) for site in made.sites() for name in names]
     lines += [d.lines for d in rest if d.pattern == decision.pattern == HANDED]
     if decision.pattern in STRIDED:
         made_so = [d for d in rest if d.pattern == CONTIGUOUS and d.axis == CONTRACT]
-        lines += [other.lines for other in made_so]
+        lines += [other.lines for other in made_so if of_one_array(decision, other, facts)]
     return replace(decision, lines=_united(decision.lines, *lines))
 
 
-def _relied(decision: Decision, relied: Sequence[Decision]) -> Decision:
+def _relied(decision: Decision, relied: Sequence[Decision], facts: Facts) -> Decision:
     """Where the host makes arrays contiguous, with the places of the program that rely on it."""
     if (decision.pattern, decision.axis) != (CONTIGUOUS, CONTRACT) or decision.file is not None:
         return decision
-    return replace(decision, lines=_united(decision.lines, *(d.lines for d in relied)))
+    shown = [d.lines for d in relied if of_one_array(d, decision, facts)]
+    return replace(decision, lines=_united(decision.lines, *shown))
 
 
 def _summed_later(decision: Decision, rest: Sequence[Decision]) -> Decision:
@@ -381,7 +384,7 @@ def _same(one: Decision, other: Decision) -> bool:
         return False
     if one.axis in FLAGGED:
         return True
-    if one.subject == other.subject:
+    if one.subject == other.subject or one.pattern == CONTIGUOUS:
         return one.lines == other.lines or one.axis in HINTED
     return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})
 

@@ -323,13 +323,15 @@ def _tensors(material: Material, value: Value) -> set[Value]:
 def demanded_layout(material: Material) -> Iterator[Decision]:
     """Checks that refuse tensors which are not contiguous, whose elements do not follow each
     other, or whose strides are not what the kernel needs."""
-    found: dict[str, set[Lines]] = {}
+    found: dict[str, dict[Lines, set[str]]] = {}
     for launch in material.launches:
-        bound = {one for _, value in launch.args for one in _handed(material, value)}
+        bound = {one: name for name, given in launch.args for one in _handed(material, given)}
         for event in material.before(launch):
-            if isinstance(event, CheckRecord) and (value := _demand(event.cond, bound)):
-                found.setdefault(value, set()).add(event.lines)
+            if isinstance(event, CheckRecord) and (value := _demand(event.cond, {*bound})):
+                names = {bound[one] for one in _asked(event.cond) if one in bound}
+                found.setdefault(value, {}).setdefault(event.lines, set()).update(names)
     for value, lines in found.items():
+        names = {name for some in lines.values() for name in some}
         turned = value == _COLUMNS
         yield Decision(
             axis="operand_layout" if turned else "layout_contract",
@@ -337,7 +339,15 @@ def demanded_layout(material: Material) -> Iterator[Decision]:
             pattern=_TURNED if turned else "host-contiguity-alignment-normalisation",
             lines=tuple(sorted(lines)),
             kind=AxisKind.DESIGN if turned else AxisKind.HOST,
+            subject=", ".join(sorted(names)) or None,
         )
+
+
+def _asked(cond: Value) -> Iterator[Value]:
+    """The tensors whose layout a check asks for."""
+    for value in parts(cond):
+        if value.op == "stride" or (value.op == "attr" and value.args[1:] == ("is_contiguous",)):
+            yield value.args[0]
 
 
 def _handed(material: Material, value: Value) -> Iterator[Value]:
