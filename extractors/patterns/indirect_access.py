@@ -12,7 +12,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import ONE, AtomKind, Expr, mul, only_bounds, scale, sub
+from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, only_bounds, scale, sub
 from kb.evidence import Decision
 
 _PAGED = vary(
@@ -75,6 +75,14 @@ def pick(x, ids, out, s, T: tl.constexpr):
     at = tl.arange(0, T)
     tl.store(out + own * s + at, tl.load(x + tl.load(ids + own) * s + at))
 """
+)
+_GUARDED = vary(
+    _STATE,
+    (
+        "    tl.store(out",
+        "    row = tl.load(ids + own)\n    row = tl.where(row > 0, row, 0)\n    tl.store(out",
+    ),
+    ("tl.load(x + tl.load(ids + own) * s", "tl.load(x + row * s"),
 )
 _BLOCKS = vary(
     _STATE,
@@ -165,6 +173,7 @@ class IndirectAccess(Pattern):
         Case(_SEGMENT, _OFFSET),
         Case(_SPARSE, "loop bounds loaded"),
         Case(_STATE, _ROW),
+        Case(_GUARDED, _ROW),
         Case(_SLOT, _ROW),
         Case(_LABEL, _ELEMENT),
         Case(_LABEL_TILE, _ELEMENT),
@@ -192,6 +201,7 @@ class IndirectAccess(Pattern):
             why="a stride is loaded",
         ),
         NearMiss(_STATE, why="the row is the loaded one", value=_OFFSET),
+        NearMiss(_GUARDED, why="the row is the loaded one, or the first", value=_OFFSET),
         NearMiss(_CALL, why="one number for all blocks", value=_OFFSET),
         NearMiss(_BEGUN, why="a segment begins at the row", value=_ROW),
         NearMiss(_LABEL, why="one element is picked", value=_OFFSET),
@@ -322,7 +332,15 @@ def _is_loaded(index: Expr) -> bool:
 
 def _steps(index: Expr, value: str) -> list[Expr]:
     """What a loaded number is multiplied with."""
-    return [index.coefficient(a) for a in set(index.top()) if a.value == value]
+    return [index.coefficient(a) for a in set(index.top()) if _is_number(a, value)]
+
+
+def _is_number(atom: Atom, value: str) -> bool:
+    """Whether an atom is a loaded number, or that number where it is a place at all."""
+    if atom.kind is not AtomKind.CHOICE:
+        return atom.value == value
+    sides = [one.atom for one in atom.args]
+    return any(one is not None and _is_number(one, value) for one in sides)
 
 
 def _of_tiles(index: Expr, value: str) -> bool:
@@ -353,7 +371,7 @@ def _chosen(index: Expr, step: Expr, value: str) -> bool:
     others = [
         a
         for a in set(index.top())
-        if a.kind not in (AtomKind.PARAMETER, AtomKind.EXTENT) and a.value != value
+        if a.kind not in (AtomKind.PARAMETER, AtomKind.EXTENT) and not _is_number(a, value)
     ]
     if step.constant is not None and step.constant != 1:
         return False
