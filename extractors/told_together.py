@@ -21,23 +21,18 @@ from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, gradient_alone, loss_beside, with_saved
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
-from extractors.told_flags import FLAGGED, along_lanes, with_branches, with_rules
+from extractors.told_flags import along_lanes, with_branches, with_rules
+from extractors.told_merged import merged_decisions
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_splits import counted, of_workers
 from extractors.told_strides import CONTIGUOUS, HANDED, in_any_order, laid_out, of_one_array
-from extractors.told_tails import with_demands
+from extractors.told_tails import fits_whole, with_demands
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
-from kb.evidence import AxisKind, Decision, Lines
+from kb.evidence import Decision, Lines
 from kb.ir import MemorySpace, kernel_ops
 from kb.ir_scan import NAME
 from kb.knowledge import ParameterFact, ParameterRole
-
-HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
-"""Axes that a decorator and a launch may both set."""
-
-EVERYWHERE = frozenset({"specialization", "launch_overlap"})
-"""Axes whose value holds for the whole kernel, so that each value is told once."""
 
 RULED = frozenset({"tile_selection", "tile_padding", "vector_width"})
 """Axes that a host rule decides and the program shows."""
@@ -103,6 +98,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         if d.axis in RULED
         and (d.axis != TILES or not d.subject or d.subject in extents)
         and (d.axis != "vector_width" or _moves(detection, d.subject))
+        and not fits_whole(d, program)
     ]
     dummies = {d.operand for d in facts.decisions if isinstance(d, OptionalOperand) if d.stands_in}
     rest = [
@@ -355,41 +351,3 @@ def _chosen(rules: Iterable[Decision]) -> Iterator[Decision]:
 
 def _united(*lines: tuple[Lines, ...]) -> tuple[Lines, ...]:
     return tuple(sorted({one for some in lines for one in some}))
-
-
-def merged_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Decisions without repeats, by kind, first line and axis.
-
-    Program and host code may both tell of one decision: same axis, value, pattern and file, and no
-    two different subjects, unless several flags decide the axis. Such become one with the lines of
-    both.
-    """
-    kept: list[Decision] = []
-    for decision in decisions:
-        twin = next((i for i, other in enumerate(kept) if _same(other, decision)), None)
-        if twin is None:
-            kept.append(decision)
-        else:
-            kept[twin] = _joined(kept[twin], decision)
-    kinds = list(AxisKind)
-    return tuple(sorted(kept, key=lambda d: (kinds.index(d.kind), d.lines, d.axis, d.value)))
-
-
-def _same(one: Decision, other: Decision) -> bool:
-    if (one.axis, one.pattern, one.file) != (other.axis, other.pattern, other.file):
-        return False
-    if one.axis in EVERYWHERE:
-        return True
-    if one.value != other.value:
-        return False
-    if one.axis in FLAGGED:
-        return True
-    if one.subject == other.subject or one.pattern == CONTIGUOUS:
-        return one.lines == other.lines or one.axis in HINTED
-    return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})
-
-
-def _joined(one: Decision, other: Decision) -> Decision:
-    led, subject = {*one.elsewhere, *other.elsewhere}, one.subject or other.subject
-    lines = (*one.lines, *other.lines)
-    return replace(one, lines=lines, subject=subject, elsewhere=tuple(sorted(led)))

@@ -53,6 +53,7 @@ from extractors.host.render import leaves
 from extractors.host.rounding import padded, rounded, rounded_anywhere
 from extractors.host.saved import saved
 from extractors.host.stand_ins import stand_ins
+from extractors.host.tables import BY_TARGET
 from extractors.host.through import chosen_objects, entries, written
 from extractors.host.tuning import effective_axes, first_picks, tuning_of
 from extractors.host.values import Expr, Value
@@ -220,6 +221,8 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
         if tuned
         else f"fixed {fixed[0]}"
         if len(fixed) == 1 and not computed
+        else "ByTarget"
+        if all(isinstance(one, Expr) and one.args[0] in BY_TARGET for one in given)
         else f"host rule ({', '.join(map(str, fixed))})"
         if fixed
         else "host rule"
