@@ -59,6 +59,11 @@ _THREADS = """__global__ void gradient(const float* y, float* grads, float rate,
     if (i < n) grads[i] = -expf(y[i]) * rate;
 }
 """
+_ACTIVATED = vary(
+    _THREADS,
+    ("    if (i < n) grads[i] =", "    float w = y[i] * rate;\n    if (i < n) grads[i] ="),
+    ("-expf(y[i]) * rate", "w / (1.f + expf(-w))"),
+)
 _VALUE = "scale multiplied into the result"
 _WAY = VIEWS | CASTS | TURNS | {
     OpKind.MUL, OpKind.DIV, OpKind.NEG, OpKind.SELECT, OpKind.IF, OpKind.IF_EXPRESSION,
@@ -114,7 +119,7 @@ class ScaledResults(Pattern):
         ),
         NearMiss(_THREADS.replace(" * rate", " + rate"), why="a shift, no scale"),
         NearMiss(
-            vary(_THREADS, ("-expf(y[i]) * rate", "y[i] * rate / (1.f + expf(-y[i] * rate))")),
+            _ACTIVATED,
             why="an activation of what was scaled",
         ),
         NearMiss(
