@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_PERSISTENT, vary
 from extractors.patterns.cases_pointer import (
     FLASH_POINTER,
     PRODUCT_DESCRIPTOR,
@@ -25,6 +25,22 @@ _GROUPED = (
      "    m = first + own % high\n    n = own // high\n"),
 )  # fmt: skip
 
+_SEGMENTS = (
+    POINTER
+    + """
+@triton.jit
+def rows(x, out, starts, n, H: tl.constexpr, T: tl.constexpr, SEGMENTS: tl.constexpr):
+    own = tl.program_id(1)
+    batch, head = own // H, own % H
+    if SEGMENTS:
+        first = tl.load(starts + tl.program_id(0))
+    else:
+        first = batch * n
+    at = ((first + tl.arange(0, T)) * H + head) * n
+    tl.store(out + at, tl.load(x + at) * 2.0)
+"""
+)
+
 
 class FlattenedOuterBatchGridAxis(Pattern):
     """A block id is divided and reduced by the same number; both parts index arrays."""
@@ -36,8 +52,10 @@ class FlattenedOuterBatchGridAxis(Pattern):
         Case(ATTENTION, "batch*heads on one axis"),
         Case(FLASH_POINTER, "batch*heads on one axis"),
         Case(FLASH_THREADS, "batch*heads on one axis"),
+        Case(_SEGMENTS, "batch*heads on one axis"),
     )
     near_misses = (
+        NearMiss(vary(_SEGMENTS, ("own // H", "0")), why="the remainder alone is used"),
         NearMiss(
             PRODUCT_PERSISTENT,
             why="quotients of a grouped order locate tiles, they are no outer axes",
@@ -98,20 +116,23 @@ def _part(expr: Expr, limit: int = 8) -> bool:
 
 def _indexes(facts: Facts, node: Node) -> bool:
     """True when the part selects along an axis of its own: alone, divided for shared heads, or
-    times a stride."""
+    times a stride; on one side of a branch, where the other one looks that axis up."""
     part = facts.values.expr(node.result).atom
     if part is None:
         return False
-    for access in facts.accesses:
-        for index in access.index:
-            if any(
-                _outer(facts, a, factors, part)
-                for factors, n in index.terms
-                if n == 1
-                for a in factors
-            ):
-                return True
-    return False
+    ways = {way for access in facts.accesses for index in access.index for way in _ways(index)}
+    return any(
+        _outer(facts, a, factors, part)
+        for way in ways
+        for factors, n in way.terms
+        if n == 1
+        for a in factors
+    )
+
+
+def _ways(index: Expr) -> list[Expr]:
+    """A place, and what parts of it are chosen from."""
+    return [index, *(e for a in index.atoms() if a.kind is AtomKind.CHOICE for e in a.args)]
 
 
 def _whole(divisor: Expr) -> bool:
