@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts
 from extractors.patterns.argument_strides import ArgumentStrides
+from extractors.patterns.row_strides import RowStrides
 from extractors.patterns.transposed_operand import ADDRESSED, TransposedOperand, joined
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -17,6 +18,7 @@ from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import AxisKind, Decision, Lines
 
 _STRIDE = re.compile(r"(\w+)\.stride\[(\d+)\]")
+_COUNTED = re.compile(r"\w+\.shape\[\d+\]|.*//.*")
 Axes = dict[str, tuple[str, int]]
 """Parameters that are a stride: of which array, and of which of its axes."""
 
@@ -82,6 +84,28 @@ def of_one_array(program: Decision, host: Decision, facts: Facts) -> bool:
         if any(atom.value in strides for index in access.index for atom in index.atoms())
     }
     return not made or placed <= {None} or bool(made & placed)
+
+
+def without_extents(
+    program: Sequence[Decision], host: HostFacts, facts: Facts
+) -> Iterator[Decision]:
+    """What the program tells, rows a stride apart without those that are as far apart as the host
+    counts: an extent of an array, or a part of a tile."""
+    given: dict[str, set[str]] = {}
+    for launch in host.launches:
+        for binding in launch.bindings:
+            given.setdefault(binding.parameter, set()).add(binding.expression)
+    counted = {
+        name
+        for name, every in given.items()
+        if any(map(_COUNTED.fullmatch, every)) and not any("stride" in one for one in every)
+    }
+    for decision in program:
+        names = {*(decision.subject or "").split(", ")}
+        if decision.pattern != RowStrides.name or not names & counted:
+            yield decision
+        elif left := names - counted:
+            yield RowStrides().told(facts, left)
 
 
 def _both_ways(access: Access, axes: Axes) -> bool:

@@ -25,7 +25,14 @@ from extractors.told_flags import along_lanes, with_branches, with_rules
 from extractors.told_merged import merged_decisions
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_splits import counted, of_workers
-from extractors.told_strides import CONTIGUOUS, HANDED, in_any_order, laid_out, of_one_array
+from extractors.told_strides import (
+    CONTIGUOUS,
+    HANDED,
+    in_any_order,
+    laid_out,
+    of_one_array,
+    without_extents,
+)
 from extractors.told_tails import fits_whole, with_demands
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
@@ -115,6 +122,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
     program = told_once(program, detection.facts.of_threads)
     program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]
+    program = [*without_extents(program, facts, detection.facts)]
     program = [_strided(d, rest, facts, detection.facts) for d in program]
     laid = any(d.axis == CONTRACT and d.file is None for d in program)
     laid = laid or any(d.axis == CONTRACT and d.pattern != HANDED for d in rest)
