@@ -254,7 +254,7 @@ class FusedHalves(Pattern):
         )
 
     def _compiled_in(self, facts: Facts, difference: Expr, access: Access) -> bool:
-        """A compile-time extent that is no tile, or the half of one, times the stride that the lanes
+        """A compile-time extent that is no tile, or half of one, times the stride that the lanes
         go along."""
         for lane in (a for e in access.index for a in e.top() if a.kind is AtomKind.LANE):
             hop = next((e.coefficient(lane) for e in access.index if lane in set(e.top())), s.ONE)
