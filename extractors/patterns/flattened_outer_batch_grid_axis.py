@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_PERSISTENT, vary
@@ -14,7 +14,7 @@ from extractors.patterns.cases_pointer import (
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_PERSISTENT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr, mul
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -35,8 +35,8 @@ def rows(x, out, starts, n, H: tl.constexpr, T: tl.constexpr, SEGMENTS: tl.const
     if SEGMENTS:
         first = tl.load(starts + tl.program_id(0))
     else:
-        first = batch * n
-    at = ((first + tl.arange(0, T)) * H + head) * n
+        first = batch
+    at = ((first * n + tl.arange(0, T)) * H + head) * n
     tl.store(out + at, tl.load(x + at) * 2.0)
 """
 )
@@ -55,6 +55,10 @@ class FlattenedOuterBatchGridAxis(Pattern):
         Case(_SEGMENTS, "batch*heads on one axis"),
     )
     near_misses = (
+        NearMiss(
+            vary(_SEGMENTS, ("(first * n + tl.arange(0, T))", "(first * T + tl.arange(0, T))")),
+            why="a quotient that counts tiles is no outer axis",
+        ),
         NearMiss(vary(_SEGMENTS, ("own // H", "0")), why="the remainder alone is used"),
         NearMiss(
             PRODUCT_PERSISTENT,
@@ -130,9 +134,13 @@ def _indexes(facts: Facts, node: Node) -> bool:
     )
 
 
-def _ways(index: Expr) -> list[Expr]:
-    """A place, and what parts of it are chosen from."""
-    return [index, *(e for a in index.atoms() if a.kind is AtomKind.CHOICE for e in a.args)]
+def _ways(index: Expr) -> Iterator[Expr]:
+    """A place, and what becomes of parts of it that are chosen, each as it is multiplied."""
+    yield index
+    for factors, count in index.terms:
+        for chosen in (a for a in factors if a.kind is AtomKind.CHOICE):
+            rest = Expr(((tuple(a for a in factors if a != chosen), count),))
+            yield from (way for side in chosen.args if (way := mul(side, rest)) is not None)
 
 
 def _whole(divisor: Expr) -> bool:

@@ -201,6 +201,9 @@ class IndirectAccess(Pattern):
             why="a stride is loaded",
         ),
         NearMiss(_STATE, why="the row is the loaded one", value=_OFFSET),
+        NearMiss(
+            vary(_GUARDED, ("row, 0)", "row, own)")), why="a place of the block's own", value=_ROW
+        ),
         NearMiss(_GUARDED, why="the row is the loaded one, or the first", value=_OFFSET),
         NearMiss(_CALL, why="one number for all blocks", value=_OFFSET),
         NearMiss(_BEGUN, why="a segment begins at the row", value=_ROW),
@@ -336,11 +339,12 @@ def _steps(index: Expr, value: str) -> list[Expr]:
 
 
 def _is_number(atom: Atom, value: str) -> bool:
-    """Whether an atom is a loaded number, or that number where it is a place at all."""
+    """Whether an atom is a loaded number, or that number where it is a place at all, else a number
+    that is written down."""
     if atom.kind is not AtomKind.CHOICE:
         return atom.value == value
-    sides = [one.atom for one in atom.args]
-    return any(one is not None and _is_number(one, value) for one in sides)
+    sides = [one.atom for one in atom.args if one.constant is None]
+    return bool(sides) and all(one is not None and _is_number(one, value) for one in sides)
 
 
 def _of_tiles(index: Expr, value: str) -> bool:
