@@ -32,8 +32,8 @@ def least(facts: Facts, loop: Loop) -> list[Node]:
 
 
 def least_end(facts: Facts, loop: Loop) -> list[Node | Lines]:
-    """The same of a loop that counts by itself, with the loop; or the two ends that it asks for, the
-    range of the block and the problem's."""
+    """The same of a loop that counts by itself, with the loop; or the two ends that it asks for,
+    the range of the block and the problem's."""
     if loop.range is not None or facts.contractions:
         return []
     ends = least(facts, loop) if facts.of_threads else _either_end(facts, loop)
