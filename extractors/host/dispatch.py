@@ -15,6 +15,7 @@ from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.sides import FRAMEWORK, forks
+from extractors.host.tables import DEVICE_NAMES
 from extractors.host.values import Choice, Expr, Value
 from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
@@ -63,7 +64,8 @@ def _of_device(material: Material, term: Expr) -> bool:
         name == "capability" or name.startswith(("capability[", "target.")) for name in symbols
     )
     sized = any(part.op in ("dim", "shape") for part in inside)
-    return (about or bool(named & material.machine.device_functions)) and not sized
+    asking = material.machine.device_functions | DEVICE_NAMES
+    return (about or bool(named & asking)) and not sized
 
 
 def device_branches(material: Material) -> Iterator[Decision]:
