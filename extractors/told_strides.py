@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts
@@ -18,7 +19,7 @@ from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import AxisKind, Decision, Lines
 
 _STRIDE = re.compile(r"(\w+)\.stride\[(\d+)\]")
-_COUNTED = re.compile(r"\w+\.shape\[\d+\]|.*//.*")
+_EXTENT = re.compile(r"\w+\.shape\[\d+\]")
 Axes = dict[str, tuple[str, int]]
 """Parameters that are a stride: of which array, and of which of its axes."""
 
@@ -28,6 +29,7 @@ CONTIGUOUS = "host-contiguity-alignment-normalisation"
 HANDED = "strides-of-rows-handed-in"
 """The pattern of a kernel that is given strides, and of a host that hands them over."""
 
+DENSE = "compact strides computed from the sizes"
 ANY_ORDER = "any order of the axes, by strides"
 OTHER_ORDER = "axes in another order in the output"
 
@@ -89,23 +91,24 @@ def of_one_array(program: Decision, host: Decision, facts: Facts) -> bool:
 def without_extents(
     program: Sequence[Decision], host: HostFacts, facts: Facts
 ) -> Iterator[Decision]:
-    """What the program tells, rows a stride apart without those that are as far apart as the host
-    counts: an extent of an array, or a part of a tile."""
+    """What the program tells of rows a stride apart, where the host hands over the extent of an
+    array, that they follow each other; where it hands over a part of a tile, nothing."""
     given: dict[str, set[str]] = {}
     for launch in host.launches:
         for binding in launch.bindings:
             given.setdefault(binding.parameter, set()).add(binding.expression)
-    counted = {
-        name
-        for name, every in given.items()
-        if any(map(_COUNTED.fullmatch, every)) and not any("stride" in one for one in every)
-    }
+    extents = {n for n, every in given.items() if all(map(_EXTENT.fullmatch, every))}
+    parts = {n for n, every in given.items() if any("//" in one for one in every)}
+    parts -= {n for n in parts if any("stride" in one for one in given[n])}
     for decision in program:
         names = {*(decision.subject or "").split(", ")}
-        if decision.pattern != RowStrides.name or not names & counted:
+        if decision.pattern != RowStrides.name or not names & (extents | parts):
             yield decision
-        elif left := names - counted:
+            continue
+        if left := names - extents - parts:
             yield RowStrides().told(facts, left)
+        if dense := names & extents:
+            yield replace(RowStrides().told(facts, dense), value=DENSE)
 
 
 def _both_ways(access: Access, axes: Axes) -> bool:

@@ -147,18 +147,17 @@ def _sums(
     call = origins.call_at(launch.lines) if origins is not None else None
     if origins is None or call is None:
         return
-    around = [
-        node
-        for node in functions_of(material.tree)
-        if node.lineno <= launch.lines[0] <= (node.end_lineno or node.lineno)
-    ]
+    at = launch.lines[0]
+    around = [n for n in functions_of(material.tree) if n.lineno <= at <= (n.end_lineno or at)]
     body = max(around, key=lambda node: node.lineno, default=None)
+    inside = {None, *(ast.walk(body) if body else ())}
     for position, (name, constant) in enumerate(material.signature.params if body else ()):
         value = None if constant else origins.argument(call, name, position, material.row(launch))
         for array in _arrays(origins, value):
             made, held = origins.assigned(array), origins.owner(array)
             own = material.bound(launch, name) if made else ()
-            after = _after(body, launch.lines) if held is body else _after(held, lines_of(array))
+            holder, lines = (body, launch.lines) if held in inside else (held, lines_of(array))
+            after = _after(holder, lines)
             yield from ((name, (*own, *made), c) for c in after if made and _adds_up(c, array.id))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from extractors.detect import detect
 from extractors.host.samples import vary
-from extractors.told_strides import ANY_ORDER, OTHER_ORDER, in_any_order, laid_out
+from extractors.told_strides import ANY_ORDER, DENSE, OTHER_ORDER, in_any_order, laid_out
 from extractors.told_together import told_together
 from tests.extractors.rules.support import subject
 
@@ -148,9 +148,15 @@ def _layouts(source: str) -> dict[str, set[int]]:
     ],
 )
 def test_what_is_as_far_apart_as_an_extent(handed: str, extent: bool) -> None:
-    lines = _layouts(_ROWS.replace("by.shape[1]", handed))["strides as arguments"]
-    assert (10 in lines) is not extent
-    assert lines > {11, 12}
+    found = _layouts(_ROWS.replace("by.shape[1]", handed))
+    assert (10 in found["strides as arguments"]) is not extent
+    assert found["strides as arguments"] > {11, 12}
+    assert (10 in found.get(DENSE, ())) is extent
+
+
+def test_a_part_of_a_tile_is_no_stride() -> None:
+    found = _layouts(_ROWS.replace("by.shape[1]", "by.shape[1] // 2"))
+    assert 10 not in found["strides as arguments"] and DENSE not in found
 
 
 @pytest.mark.parametrize(
