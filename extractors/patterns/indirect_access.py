@@ -12,7 +12,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, only_bounds, scale, sub
+from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, of, only_bounds, scale, sub
 from kb.evidence import Decision
 
 _PAGED = vary(
@@ -174,6 +174,7 @@ class IndirectAccess(Pattern):
         Case(_SPARSE, "loop bounds loaded"),
         Case(_STATE, _ROW),
         Case(_GUARDED, _ROW),
+        Case(vary(_GUARDED, ("row, 0)", "row, own)")), _ROW),
         Case(_SLOT, _ROW),
         Case(_LABEL, _ELEMENT),
         Case(_LABEL_TILE, _ELEMENT),
@@ -202,7 +203,9 @@ class IndirectAccess(Pattern):
         ),
         NearMiss(_STATE, why="the row is the loaded one", value=_OFFSET),
         NearMiss(
-            vary(_GUARDED, ("row, 0)", "row, own)")), why="a place of the block's own", value=_ROW
+            vary(_GUARDED, ("row, 0)", "row, own)"), ("row * s", "row * T")),
+            why="the number of a tile, or that of the block",
+            value=_PAGE,
         ),
         NearMiss(_GUARDED, why="the row is the loaded one, or the first", value=_OFFSET),
         NearMiss(_CALL, why="one number for all blocks", value=_OFFSET),
@@ -334,17 +337,30 @@ def _is_loaded(index: Expr) -> bool:
 
 
 def _steps(index: Expr, value: str) -> list[Expr]:
-    """What a loaded number is multiplied with."""
-    return [index.coefficient(a) for a in set(index.top()) if _is_number(a, value)]
+    """What a loaded number is multiplied with; where a branch chooses between that and another
+    place, only if it counts single rows."""
+    taken = [a for a in set(index.top()) if _is_number(a, value)]
+    steps = [(a, index.coefficient(a)) for a in taken]
+    return [step for a, step in steps if a.value == value or not _several(index, step)]
 
 
 def _is_number(atom: Atom, value: str) -> bool:
-    """Whether an atom is a loaded number, or that number where it is a place at all, else a number
-    that is written down."""
+    """Whether an atom is a loaded number, or a choice of that or another one."""
     if atom.kind is not AtomKind.CHOICE:
         return atom.value == value
-    sides = [one.atom for one in atom.args if one.constant is None]
-    return bool(sides) and all(one is not None and _is_number(one, value) for one in sides)
+    return any(one.atom is not None and _is_number(one.atom, value) for one in atom.args)
+
+
+def _several(index: Expr, step: Expr) -> bool:
+    """Whether a step is as long as some of those of lanes or rounds: it counts tiles or chunks."""
+    moving = [a for a in set(index.top()) if a.kind in (AtomKind.LANE, AtomKind.INDUCTION)]
+    sizes = [of(a) for a in step.top() if a.kind is AtomKind.PARAMETER]
+    return any(
+        mul(size, index.coefficient(a)) == step
+        and (index.coefficient(a) != ONE or a.args[:1] == (size,))
+        for size in sizes
+        for a in moving
+    )
 
 
 def _of_tiles(index: Expr, value: str) -> bool:

@@ -156,7 +156,8 @@ def test_what_is_as_far_apart_as_an_extent(handed: str, extent: bool) -> None:
 
 def test_a_part_of_a_tile_is_no_stride() -> None:
     found = _layouts(_ROWS.replace("by.shape[1]", "by.shape[1] // 2"))
-    assert 10 not in found["strides as arguments"] and DENSE not in found
+    assert 10 not in found["strides as arguments"]
+    assert DENSE not in found
 
 
 @pytest.mark.parametrize(
