@@ -9,6 +9,7 @@ from itertools import combinations
 
 from extractors.host.backends import asks
 from extractors.host.backwards import back, same_array
+from extractors.host.callers import leading
 from extractors.host.conditions import parts
 from extractors.host.events import CheckRecord, LaunchRecord
 from extractors.host.facts import Material, functions_of
@@ -85,13 +86,8 @@ def device_branches(material: Material) -> Iterator[Decision]:
         conds |= dict.fromkeys(cond for case in search.cases for cond, _ in case.conds)
         for _, value in search.hints if isinstance(search.hints, tuple) else ():
             conds |= dict.fromkeys(_asked_of(value))
-    lines = answers | {
-        lines_of(test)
-        for cond in conds
-        for term in (cond, *_terms(cond))
-        if on_device(material, term)
-        for test in material.machine.asked.get(term, ())
-    }
+    terms = {term for cond in conds for term in (cond, *_terms(cond)) if on_device(material, term)}
+    lines = answers | {lines_of(test) for term in terms for test in _on_the_way(material, term)}
     if lines:
         yield Decision(
             axis="arch_dispatch",
@@ -100,6 +96,19 @@ def device_branches(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
         )
+
+
+def _on_the_way(material: Material, term: Expr) -> list[ast.expr]:
+    """Where a question is asked: on the way to a launch of this kernel if it is asked there, else
+    wherever it is."""
+    around = [node for launch in material.launches for node in leading(material, launch)]
+    tests = list(material.machine.asked.get(term, ()))
+    ours = [
+        test
+        for test in tests
+        if any(n.lineno <= test.lineno <= (n.end_lineno or n.lineno) for n in around)
+    ]
+    return ours or tests
 
 
 def _asked_of(value: Value) -> Iterator[Expr]:

@@ -123,8 +123,8 @@ class CrossCtaAccumulation(Pattern):
                 PARTIAL_SUM,
                 (
                     "tl.store(parts + own",
-                    "for i in range(T):\n        w = tl.load(x + own * T + i)\n"
-                    "        tl.store(parts + n + own * T + i, 1 if w > 0.0 else 0)\n    tl.store(parts + own",
+                    "for i in range(T):\n        w = tl.load(x + own * T + i)\n        tl.store("
+                    "parts + n + own * T + i, 1 if w > 0.0 else 0)\n    tl.store(parts + own",
                 ),
             ),
             why="the block stores something for every element, too",

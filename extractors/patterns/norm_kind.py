@@ -110,10 +110,10 @@ def step(x, state, out, n, W: tl.constexpr):
     row = x + tl.program_id(0) * n
     at = tl.arange(0, W)
     held = tl.load(state + at[:, None] * W + at[None, :])
-    key = tl.load(row + at)
-    key = key * tl.rsqrt(tl.sum(key * key, axis=0) + 1e-6)
     query = tl.load(row + W + at)
     query = query * tl.rsqrt(tl.sum(query * query, axis=0) + 1e-6)
+    key = tl.load(row + at)
+    key = key * tl.rsqrt(tl.sum(key * key, axis=0) + 1e-6)
     part = tl.sum(held * key[:, None], axis=0)
     held += (tl.load(row + 2 * W + at) - part)[None, :] * key[:, None]
     tl.store(state + at[:, None] * W + at[None, :], held)
