@@ -91,8 +91,9 @@ def of_one_array(program: Decision, host: Decision, facts: Facts) -> bool:
 def without_extents(
     program: Sequence[Decision], host: HostFacts, facts: Facts
 ) -> Iterator[Decision]:
-    """What the program tells of rows a stride apart, where the host hands over the extent of an
-    array, that they follow each other; where it hands over a part of a tile, nothing."""
+    """What the program tells of rows a stride apart, without those for which the host hands over
+    the extent of an array, or a part of a tile. Where extents are all that is handed over, rows
+    follow each other."""
     given: dict[str, set[str]] = {}
     for launch in host.launches:
         for binding in launch.bindings:
@@ -100,6 +101,7 @@ def without_extents(
     extents = {n for n, every in given.items() if all(map(_EXTENT.fullmatch, every))}
     parts = {n for n, every in given.items() if any("//" in one for one in every)}
     parts -= {n for n in parts if any("stride" in one for one in given[n])}
+    strided = any(d.pattern == ArgumentStrides.name for d in program)
     for decision in program:
         names = {*(decision.subject or "").split(", ")}
         if decision.pattern != RowStrides.name or not names & (extents | parts):
@@ -107,7 +109,7 @@ def without_extents(
             continue
         if left := names - extents - parts:
             yield RowStrides().told(facts, left)
-        if dense := names & extents:
+        elif (dense := names & extents) and not strided:
             yield replace(RowStrides().told(facts, dense), value=DENSE)
 
 

@@ -151,7 +151,13 @@ def test_what_is_as_far_apart_as_an_extent(handed: str, extent: bool) -> None:
     found = _layouts(_ROWS.replace("by.shape[1]", handed))
     assert (10 in found["strides as arguments"]) is not extent
     assert found["strides as arguments"] > {11, 12}
-    assert (10 in found.get(DENSE, ())) is extent
+    assert DENSE not in found
+
+
+def test_extents_alone_mean_rows_that_follow_each_other() -> None:
+    found = _layouts(vary(_ROWS, ("* sx", "* 64"), ("* so", "* 64")))
+    assert 10 in found[DENSE]
+    assert "strides as arguments" not in found
 
 
 def test_a_part_of_a_tile_is_no_stride() -> None:
