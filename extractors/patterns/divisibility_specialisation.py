@@ -327,7 +327,8 @@ def _unheld(facts: Facts, branch: Node, access: Access, tail: Node) -> bool:
         tests = comparisons(facts, other.mask)
         extents = [e for test in tests if (e := _extent(facts, test)) is not None]
         same = any(e == extent or held & set(e.atoms()) for e in extents)
-        if tile and not same and not lanes_held(facts, other, tests):
+        apart = not facts.of_threads and lanes_held(facts, other, tests)
+        if tile and not same and not apart:
             return True
     return False
 
