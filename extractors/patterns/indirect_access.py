@@ -341,7 +341,7 @@ def _steps(index: Expr, value: str) -> list[Expr]:
     place, only if it counts single rows."""
     taken = [a for a in set(index.top()) if _is_number(a, value)]
     steps = [(a, index.coefficient(a)) for a in taken]
-    return [step for a, step in steps if a.value == value or not _several(index, step)]
+    return [step for a, step in steps if a.value == value or _single(index, step)]
 
 
 def _is_number(atom: Atom, value: str) -> bool:
@@ -351,11 +351,12 @@ def _is_number(atom: Atom, value: str) -> bool:
     return any(one.atom is not None and _is_number(one.atom, value) for one in atom.args)
 
 
-def _several(index: Expr, step: Expr) -> bool:
-    """Whether a step is as long as some of those of lanes or rounds: it counts tiles or chunks."""
+def _single(index: Expr, step: Expr) -> bool:
+    """Whether a step is a row, and as long as none of those of lanes or rounds, times a size:
+    those count tiles or chunks."""
     moving = [a for a in set(index.top()) if a.kind in (AtomKind.LANE, AtomKind.INDUCTION)]
     sizes = [of(a) for a in step.top() if a.kind is AtomKind.PARAMETER]
-    return any(
+    return step.constant is None and not any(
         mul(size, index.coefficient(a)) == step
         and (index.coefficient(a) != ONE or a.args[:1] == (size,))
         for size in sizes
