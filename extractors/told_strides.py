@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts
 from extractors.patterns.argument_strides import ArgumentStrides
+from extractors.patterns.row_strides import RowStrides
 from extractors.patterns.transposed_operand import ADDRESSED, TransposedOperand, joined
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -17,6 +19,7 @@ from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import AxisKind, Decision, Lines
 
 _STRIDE = re.compile(r"(\w+)\.stride\[(\d+)\]")
+_EXTENT = re.compile(r"\w+\.shape\[\d+\]")
 Axes = dict[str, tuple[str, int]]
 """Parameters that are a stride: of which array, and of which of its axes."""
 
@@ -26,6 +29,7 @@ CONTIGUOUS = "host-contiguity-alignment-normalisation"
 HANDED = "strides-of-rows-handed-in"
 """The pattern of a kernel that is given strides, and of a host that hands them over."""
 
+DENSE = "compact strides computed from the sizes"
 ANY_ORDER = "any order of the axes, by strides"
 OTHER_ORDER = "axes in another order in the output"
 
@@ -69,6 +73,44 @@ def in_any_order(
     ]
     if operands and all(any(_both_ways(a, axes) for a in loads) for loads in operands):
         yield _decision(ANY_ORDER, given.lines, given.subject)
+
+
+def of_one_array(program: Decision, host: Decision, facts: Facts) -> bool:
+    """Whether the strides that a program relies on place an array that the host makes, or finds,
+    contiguous; true where one of the two does not say of which arrays it tells."""
+    made = {*(host.subject or "").split(", ")} - {""}
+    strides = {*(program.subject or "").split(", ")}
+    placed = {
+        access.array
+        for access in facts.accesses
+        if any(atom.value in strides for index in access.index for atom in index.atoms())
+    }
+    return not made or placed <= {None} or bool(made & placed)
+
+
+def without_extents(
+    program: Sequence[Decision], host: HostFacts, facts: Facts
+) -> Iterator[Decision]:
+    """What the program tells of rows a stride apart, without those for which the host hands over
+    the extent of an array, or a part of a tile. Where extents are all that is handed over, rows
+    follow each other."""
+    given: dict[str, set[str]] = {}
+    for launch in host.launches:
+        for binding in launch.bindings:
+            given.setdefault(binding.parameter, set()).add(binding.expression)
+    extents = {n for n, every in given.items() if all(map(_EXTENT.fullmatch, every))}
+    parts = {n for n, every in given.items() if any("//" in one for one in every)}
+    parts -= {n for n in parts if any("stride" in one for one in given[n])}
+    strided = any(d.pattern == ArgumentStrides.name for d in program)
+    for decision in program:
+        names = {*(decision.subject or "").split(", ")}
+        if decision.pattern != RowStrides.name or not names & (extents | parts):
+            yield decision
+            continue
+        if left := names - extents - parts:
+            yield RowStrides().told(facts, left)
+        elif (dense := names & extents) and not strided:
+            yield replace(RowStrides().told(facts, dense), value=DENSE)
 
 
 def _both_ways(access: Access, axes: Axes) -> bool:

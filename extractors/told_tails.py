@@ -11,6 +11,15 @@ from kb.evidence import Decision
 DEMANDED = "extents-demanded-to-be-whole-tiles"
 """The pattern of extents that must leave no rest."""
 
+_UNCHECKED = ("not needed", "none: extents are whole tiles")
+
+
+def fits_whole(rule: Decision, program: Sequence[Decision]) -> bool:
+    """Whether an extent is rounded up to a tile, for a program that checks no bounds: what is run
+    over then has no rest, or goes through it in chunks."""
+    checks = [d.value for d in program if d.axis == "boundary_handling"]
+    return rule.axis == "tile_padding" and bool(checks) and all(v in _UNCHECKED for v in checks)
+
 
 def with_demands(
     program: Sequence[Decision], rest: Sequence[Decision]

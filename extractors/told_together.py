@@ -21,24 +21,26 @@ from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, gradient_alone, loss_beside, with_saved
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
-from extractors.told_flags import FLAGGED, along_lanes, with_branches, with_rules
+from extractors.told_flags import along_lanes, with_branches, with_rules
+from extractors.told_merged import merged_decisions
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_splits import counted, of_workers
-from extractors.told_strides import CONTIGUOUS, HANDED, in_any_order, laid_out
-from extractors.told_tails import with_demands
+from extractors.told_strides import (
+    CONTIGUOUS,
+    HANDED,
+    in_any_order,
+    laid_out,
+    of_one_array,
+    without_extents,
+)
+from extractors.told_tails import fits_whole, with_demands
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import roles_of
-from kb.evidence import AxisKind, Decision, Lines
+from kb.evidence import Decision, Lines
 from kb.ir import MemorySpace, kernel_ops
 from kb.ir_scan import NAME
 from kb.knowledge import ParameterRole
-
-HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
-"""Axes that a decorator and a launch may both set."""
-
-EVERYWHERE = frozenset({"specialization", "launch_overlap"})
-"""Axes whose value holds for the whole kernel, so that each value is told once."""
 
 RULED = frozenset({"tile_selection", "tile_padding", "vector_width"})
 """Axes that a host rule decides and the program shows."""
@@ -104,6 +106,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         if d.axis in RULED
         and (d.axis != TILES or not d.subject or d.subject in extents)
         and (d.axis != "vector_width" or _moves(detection, d.subject))
+        and not fits_whole(d, program)
     ]
     dummies = {d.operand for d in facts.decisions if isinstance(d, OptionalOperand) if d.stands_in}
     rest = [
@@ -120,7 +123,8 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
     program = told_once(program, detection.facts.of_threads)
     program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]
-    program = [_strided(d, rest, facts) for d in program]
+    program = [*without_extents(program, facts, detection.facts)]
+    program = [_strided(d, rest, facts, detection.facts) for d in program]
     laid = any(d.axis == CONTRACT and d.file is None for d in program)
     laid = laid or any(d.axis == CONTRACT and d.pattern != HANDED for d in rest)
     rest = [d for d in rest if d.pattern != HANDED or not laid]
@@ -129,7 +133,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program, rest = with_saved(program, rest, detection)
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]
     program = [*program, *kept_apart(detection, facts, [*program, *rest])]
-    rest = [_relied(d, relied) for d in rest]
+    rest = [_relied(d, relied, detection.facts) for d in rest]
     if any(d.axis == GRADIENT for d in rest):
         program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]
     summed = (_summed_later(d, rest) for d in program)
@@ -272,27 +276,30 @@ def _left(decision: Decision, detection: Detection) -> Decision:
     return replace(decision, lines=_united(decision.lines, tuple(uses)))
 
 
-def _strided(decision: Decision, rest: Sequence[Decision], facts: HostFacts) -> Decision:
+def _strided(
+    decision: Decision, rest: Sequence[Decision], host: HostFacts, facts: Facts
+) -> Decision:
     """How arrays must lie, where the program relies on it, with the lines where the host hands
     strides over; and where it makes arrays contiguous."""
     if decision.axis != CONTRACT or decision.file is not None:
         return decision
     names = (decision.subject or "").split(", ")
     lines: list[tuple[Lines, ...]] = []
-    if (made := facts.material) is not None:
+    if (made := host.material) is not None:
         lines += [made.given(site, name) for site in made.sites() for name in names]
     lines += [d.lines for d in rest if d.pattern == decision.pattern == HANDED]
     if decision.pattern in STRIDED:
         made_so = [d for d in rest if d.pattern == CONTIGUOUS and d.axis == CONTRACT]
-        lines += [other.lines for other in made_so]
+        lines += [other.lines for other in made_so if of_one_array(decision, other, facts)]
     return replace(decision, lines=_united(decision.lines, *lines))
 
 
-def _relied(decision: Decision, relied: Sequence[Decision]) -> Decision:
+def _relied(decision: Decision, relied: Sequence[Decision], facts: Facts) -> Decision:
     """Where the host makes arrays contiguous, with the places of the program that rely on it."""
     if (decision.pattern, decision.axis) != (CONTIGUOUS, CONTRACT) or decision.file is not None:
         return decision
-    return replace(decision, lines=_united(decision.lines, *(d.lines for d in relied)))
+    shown = [d.lines for d in relied if of_one_array(d, decision, facts)]
+    return replace(decision, lines=_united(decision.lines, *shown))
 
 
 def _summed_later(decision: Decision, rest: Sequence[Decision]) -> Decision:
@@ -357,41 +364,3 @@ def _chosen(rules: Iterable[Decision]) -> Iterator[Decision]:
 
 def _united(*lines: tuple[Lines, ...]) -> tuple[Lines, ...]:
     return tuple(sorted({one for some in lines for one in some}))
-
-
-def merged_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """Decisions without repeats, by kind, first line and axis.
-
-    Program and host code may both tell of one decision: same axis, value, pattern and file, and no
-    two different subjects, unless several flags decide the axis. Such become one with the lines of
-    both.
-    """
-    kept: list[Decision] = []
-    for decision in decisions:
-        twin = next((i for i, other in enumerate(kept) if _same(other, decision)), None)
-        if twin is None:
-            kept.append(decision)
-        else:
-            kept[twin] = _joined(kept[twin], decision)
-    kinds = list(AxisKind)
-    return tuple(sorted(kept, key=lambda d: (kinds.index(d.kind), d.lines, d.axis, d.value)))
-
-
-def _same(one: Decision, other: Decision) -> bool:
-    if (one.axis, one.pattern, one.file) != (other.axis, other.pattern, other.file):
-        return False
-    if one.axis in EVERYWHERE:
-        return True
-    if one.value != other.value:
-        return False
-    if one.axis in FLAGGED:
-        return True
-    if one.subject == other.subject:
-        return one.lines == other.lines or one.axis in HINTED
-    return None in (one.subject, other.subject) and bool({*one.lines} & {*other.lines})
-
-
-def _joined(one: Decision, other: Decision) -> Decision:
-    led, subject = {*one.elsewhere, *other.elsewhere}, one.subject or other.subject
-    lines = (*one.lines, *other.lines)
-    return replace(one, lines=lines, subject=subject, elsewhere=tuple(sorted(led)))

@@ -200,6 +200,17 @@ _SLICED = vary(
     ),
 )
 _SLICED_TILE = vary(SUMMED_TILE, ("(x, parts, 1024)", "(x, parts[:blocks], 1024)"))
+_STARTED_TILE = vary(
+    SUMMED_TILE,
+    ("\ndef host(", "\ndef start(grid, kernel, args):\n"
+     "    ct.launch(torch.cuda.current_stream(), grid, kernel, args)\n\ndef host("),
+    ("ct.launch(torch.cuda.current_stream(), (blocks,), piece, (x", "start((blocks,), piece, (x"),
+)  # fmt: skip
+_BEFORE_TILE = vary(
+    _STARTED_TILE,
+    ("    start(", "    before = torch.sum(parts)\n    start("),
+    ("return torch.sum(parts)", "return parts, before"),
+)
 _WHOLE = "results-of-all-programs-summed-by-the-host"
 _BUFFER = "buffer-of-partials-summed-by-the-host"
 _TOLD = "layouts-told-apart-by-strides"
@@ -227,6 +238,7 @@ CASES = (
     HostCase(_MERGED, STAGED_TILE, "second kernel"),
     HostCase(_ADDED, SUMMED, "split with host torch.sum"),
     HostCase(_ADDED, SUMMED_TILE, "split with host torch.sum"),
+    HostCase(_ADDED, _STARTED_TILE, "split with host torch.sum"),
     HostCase(_ADDED, _SLICED, "split with host torch.sum"),
     HostCase(_ADDED, _SLICED_TILE, "split with host torch.sum"),
     HostCase(_ADDED, vary(SUMMED, ("parts.sum()", "parts.amax()")), "split, compared by the host"),
@@ -281,6 +293,7 @@ MISSES = (
     HostMiss(_MERGED, vary(STAGED, ("([blocks]", "([blocks, n]")), "a row for each block"),
     HostMiss(_MERGED, _FILLED_AHEAD, "what is as long as a row was filled before"),
     HostMiss(_MERGED, vary(GROUPS, ("([64, n]", "([64, 8]")), "no row is as long as the outcome"),
+    HostMiss(_ADDED, _BEFORE_TILE, "before the launch"),
     HostMiss(_TYPE, SUMMED, "32 bits"),
     HostMiss(_TYPE, SUMMED_TILE, "32 bits"),
     HostMiss(_SECOND, GROUPS, "no gradient"),

@@ -67,6 +67,7 @@ _ANSWER = "x, w, out, 1024, platform.is_rocm(), 1024"
 _SAID = (
     "def asked():\n    return platform.is_cuda() and platform.has_device_capability(90)\n\n" + HEAD
 )
+_CARD = "'A100' in torch.cuda.get_device_name()"
 _BOUND = _SAID + "    flag = asked()\n"
 _LIES = "x, w, out, 1024, x.is_contiguous(), 1024"
 
@@ -81,6 +82,8 @@ CASES = (
     HostCase(_TARGETS, pointer(_TABLE, _ARGS), "if capability"),
     HostCase(_TARGETS, pointer(_ENTRY, _ARGS), "if capability"),
     HostCase(_TARGETS, _DEFINED, "if capability"),
+    HostCase(_TARGETS, pointer(HEAD, f"x, w, out, 1024, True, 512 if {_CARD} else 1024")),
+    HostCase(_TARGETS, tile(HEAD, f"x, w, out, 1024, True, 512 if {_CARD} else 1024")),
     HostCase(_BY_HAND, tile(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
     HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, x.shape[1] - 1"), "fixed"),
     HostCase(_BY_HAND, pointer(HEAD, _FLAG), "fixed"),

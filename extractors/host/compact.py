@@ -21,6 +21,7 @@ TURNED_OVER = "permuted-and-copied-on-the-host"
 def compacted(material: Material) -> Iterator[Decision]:
     """Arrays of a launch that `.contiguous()` gave, on some way to it."""
     lines: set[Lines] = set()
+    names: set[str] = set()
     for launch in material.sites() if _compacts(material.tree) else ():
         call = material.origins.call_at(launch.lines) if material.origins else None
         for position, (name, constant) in enumerate(material.signature.params):
@@ -30,6 +31,7 @@ def compacted(material: Material) -> Iterator[Decision]:
             for made in back(material, given, same_array) if given is not None else ():
                 if isinstance(made, ast.Call) and _is_compacting(made):
                     lines.add(lines_of(made))
+                    names.add(name)
     if lines:
         yield Decision(
             axis="layout_contract",
@@ -37,7 +39,15 @@ def compacted(material: Material) -> Iterator[Decision]:
             pattern="host-contiguity-alignment-normalisation",
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
+            subject=", ".join(sorted(names)),
         )
+
+
+def of_both(one: Decision, other: Decision) -> str | None:
+    """The arrays of two decisions; none where one of them holds for every array."""
+    if one.subject is None or other.subject is None:
+        return None
+    return ", ".join(sorted({*one.subject.split(", "), *other.subject.split(", ")}))
 
 
 def turned_over(material: Material) -> Iterator[Decision]:

@@ -9,7 +9,7 @@ from extractors.host.ahead import gradient_ahead
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.backends import by_backend
 from extractors.host.backwards import worked_out
-from extractors.host.compact import compacted, turned_over
+from extractors.host.compact import compacted, of_both, turned_over
 from extractors.host.compiler_options import arithmetic
 from extractors.host.configurations import config_lines, pruned, search_lines
 from extractors.host.derived import (
@@ -53,6 +53,7 @@ from extractors.host.render import leaves
 from extractors.host.rounding import padded, rounded, rounded_anywhere
 from extractors.host.saved import saved
 from extractors.host.stand_ins import stand_ins
+from extractors.host.tables import BY_TARGET
 from extractors.host.through import chosen_objects, entries, written
 from extractors.host.tuning import effective_axes, first_picks, tuning_of
 from extractors.host.values import Expr, Value
@@ -74,6 +75,7 @@ _OPTIONS = {
 }
 """Keywords of a launch by the axis that they decide."""
 
+_LAID = (".contiguous() on host", "contiguous tensors demanded")
 _OF_ALL_LAUNCHES = (
     optional, stand_ins, closed_form, default_warps, compiled_in, chosen_kernel, device_branches,
     shared_buffers, demanded_layout, compacted, turned_over, guarded, marked, by_strides, summed,
@@ -107,13 +109,14 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
 
 
 def _joined(rows: list[Decision]) -> list[Decision]:
-    """One decision per axis, value, pattern and subject, with all its lines."""
+    """One decision per axis, value, pattern and subject, with all its lines; one for all arrays
+    that are contiguous."""
     merged: dict[tuple[object, ...], Decision] = {}
     for row in rows:
-        key = (row.axis, row.value, row.pattern, row.subject)
-        lines = merged[key].lines if key in merged else ()
-        both = tuple(dict.fromkeys((*lines, *row.lines)))
-        merged[key] = replace(row, lines=both, file=None)
+        key = (row.axis, row.value, row.pattern, None if row.value in _LAID else row.subject)
+        if (known := merged.get(key)) is not None:
+            row = replace(row, lines=(*known.lines, *row.lines), subject=of_both(known, row))
+        merged[key] = replace(row, lines=tuple(dict.fromkeys(row.lines)), file=None)
     return list(merged.values())
 
 
@@ -218,6 +221,8 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
         if tuned
         else f"fixed {fixed[0]}"
         if len(fixed) == 1 and not computed
+        else "ByTarget"
+        if all(isinstance(one, Expr) and one.args[0] in BY_TARGET for one in given)
         else f"host rule ({', '.join(map(str, fixed))})"
         if fixed
         else "host rule"
@@ -271,6 +276,7 @@ def _layout(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
             pattern="host-contiguity-alignment-normalisation",
             lines=((first[0], last[1]),),
             kind=AxisKind.HOST,
+            subject=", ".join(sorted({*lines.values()})),
         )
 
 

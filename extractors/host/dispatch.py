@@ -9,12 +9,14 @@ from itertools import combinations
 
 from extractors.host.backends import asks
 from extractors.host.backwards import back, same_array
+from extractors.host.callers import leading
 from extractors.host.conditions import parts
 from extractors.host.events import CheckRecord, LaunchRecord
 from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.sides import FRAMEWORK, forks
+from extractors.host.tables import DEVICE_NAMES
 from extractors.host.values import Choice, Expr, Value
 from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
@@ -63,7 +65,8 @@ def _of_device(material: Material, term: Expr) -> bool:
         name == "capability" or name.startswith(("capability[", "target.")) for name in symbols
     )
     sized = any(part.op in ("dim", "shape") for part in inside)
-    return (about or bool(named & material.machine.device_functions)) and not sized
+    asking = material.machine.device_functions | DEVICE_NAMES
+    return (about or bool(named & asking)) and not sized
 
 
 def device_branches(material: Material) -> Iterator[Decision]:
@@ -83,13 +86,8 @@ def device_branches(material: Material) -> Iterator[Decision]:
         conds |= dict.fromkeys(cond for case in search.cases for cond, _ in case.conds)
         for _, value in search.hints if isinstance(search.hints, tuple) else ():
             conds |= dict.fromkeys(_asked_of(value))
-    lines = answers | {
-        lines_of(test)
-        for cond in conds
-        for term in (cond, *_terms(cond))
-        if on_device(material, term)
-        for test in material.machine.asked.get(term, ())
-    }
+    terms = {term for cond in conds for term in (cond, *_terms(cond)) if on_device(material, term)}
+    lines = answers | {lines_of(test) for term in terms for test in _on_the_way(material, term)}
     if lines:
         yield Decision(
             axis="arch_dispatch",
@@ -98,6 +96,19 @@ def device_branches(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
         )
+
+
+def _on_the_way(material: Material, term: Expr) -> list[ast.expr]:
+    """Where a question is asked: on the way to a launch of this kernel if it is asked there, else
+    wherever it is."""
+    around = [node for launch in material.launches for node in leading(material, launch)]
+    tests = list(material.machine.asked.get(term, ()))
+    ours = [
+        test
+        for test in tests
+        if any(n.lineno <= test.lineno <= (n.end_lineno or n.lineno) for n in around)
+    ]
+    return ours or tests
 
 
 def _asked_of(value: Value) -> Iterator[Expr]:
@@ -323,13 +334,15 @@ def _tensors(material: Material, value: Value) -> set[Value]:
 def demanded_layout(material: Material) -> Iterator[Decision]:
     """Checks that refuse tensors which are not contiguous, whose elements do not follow each
     other, or whose strides are not what the kernel needs."""
-    found: dict[str, set[Lines]] = {}
+    found: dict[str, dict[Lines, set[str]]] = {}
     for launch in material.launches:
-        bound = {one for _, value in launch.args for one in _handed(material, value)}
+        bound = {one: name for name, given in launch.args for one in _handed(material, given)}
         for event in material.before(launch):
-            if isinstance(event, CheckRecord) and (value := _demand(event.cond, bound)):
-                found.setdefault(value, set()).add(event.lines)
+            if isinstance(event, CheckRecord) and (value := _demand(event.cond, {*bound})):
+                names = {bound[one] for one in _asked(event.cond) if one in bound}
+                found.setdefault(value, {}).setdefault(event.lines, set()).update(names)
     for value, lines in found.items():
+        names = {name for some in lines.values() for name in some}
         turned = value == _COLUMNS
         yield Decision(
             axis="operand_layout" if turned else "layout_contract",
@@ -337,7 +350,15 @@ def demanded_layout(material: Material) -> Iterator[Decision]:
             pattern=_TURNED if turned else "host-contiguity-alignment-normalisation",
             lines=tuple(sorted(lines)),
             kind=AxisKind.DESIGN if turned else AxisKind.HOST,
+            subject=", ".join(sorted(names)) or None,
         )
+
+
+def _asked(cond: Value) -> Iterator[Value]:
+    """The tensors whose layout a check asks for."""
+    for value in parts(cond):
+        if value.op == "stride" or (value.op == "attr" and value.args[1:] == ("is_contiguous",)):
+            yield value.args[0]
 
 
 def _handed(material: Material, value: Value) -> Iterator[Value]:

@@ -147,26 +147,25 @@ def _sums(
     call = origins.call_at(launch.lines) if origins is not None else None
     if origins is None or call is None:
         return
-    around = [
-        node
-        for node in functions_of(material.tree)
-        if node.lineno <= launch.lines[0] <= (node.end_lineno or node.lineno)
-    ]
-    if not around:
-        return
-    body = max(around, key=lambda node: node.lineno)
-    branches = [node for node in each(body, ast.If) if node.orelse]
-    after = [
-        item
-        for item in each(body, ast.Call)
-        if item.lineno > launch.lines[1] and not _instead(branches, launch.lines[0], item.lineno)
-    ]
-    for position, (name, constant) in enumerate(material.signature.params):
+    at = launch.lines[0]
+    around = [n for n in functions_of(material.tree) if n.lineno <= at <= (n.end_lineno or at)]
+    body = max(around, key=lambda node: node.lineno, default=None)
+    inside = {None, *(ast.walk(body) if body else ())}
+    for position, (name, constant) in enumerate(material.signature.params if body else ()):
         value = None if constant else origins.argument(call, name, position, material.row(launch))
         for array in _arrays(origins, value):
-            if made := origins.assigned(array):
-                own = material.bound(launch, name)
-                yield from ((name, (*own, *made), c) for c in after if _adds_up(c, array.id))
+            made, held = origins.assigned(array), origins.owner(array)
+            own = material.bound(launch, name) if made else ()
+            holder, lines = (body, launch.lines) if held in inside else (held, lines_of(array))
+            after = _after(holder, lines)
+            yield from ((name, (*own, *made), c) for c in after if made and _adds_up(c, array.id))
+
+
+def _after(body: ast.AST | None, lines: Lines) -> list[ast.Call]:
+    """Calls of a function after some lines of it, but for those on the other side of a branch."""
+    items = [item for item in each(body, ast.Call) if item.lineno > lines[1]] if body else []
+    branches = [node for node in each(body, ast.If) if node.orelse] if body and items else []
+    return [item for item in items if not _instead(branches, lines[0], item.lineno)]
 
 
 def _arrays(origins: Origins, value: ast.expr | None) -> list[ast.Name]:

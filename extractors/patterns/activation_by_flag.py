@@ -9,6 +9,7 @@ from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_tensors import FLASH_CAPPED
+from extractors.patterns.library_rounding import way_of
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import LOOPS, Node
 from kb.analysis.tangents import scored
@@ -106,6 +107,12 @@ class ActivationByFlag(Pattern):
             ),
             why="stored for the block alone",
         ),
+        NearMiss(
+            vary(_TRITON, ("y * tl.sigmoid(y)", "libdevice.round(y)")).replace(
+                "import triton\n", "import triton\nfrom triton.language.extra import libdevice\n", 1
+            ),
+            why="rounded"
+        ),
         NearMiss(ADD_POINTER, why="no branch"),
         NearMiss(ADD_THREADS, why="no flag"),
         NearMiss(PRODUCT, why="no activation"),
@@ -156,6 +163,7 @@ def _curves(facts: Facts, branch: Node, made: str, source: Node) -> list[Node]:
     return [
         n for n in above
         if n.op.kind in _CURVES and n.inside(branch) and graph.rests_on(n.result, source)
+        if n.op.kind != OpKind.EXTERN_MATH or way_of(n) is None
     ]  # fmt: skip
 
 

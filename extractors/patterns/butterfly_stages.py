@@ -51,6 +51,23 @@ _SHUFFLED = """__global__ void turn(const float* x, float* out) {
     out[at] = v;
 }
 """
+_SEARCH = (
+    POINTER
+    + """
+@triton.jit
+def nearest(x, codes, out):
+    own = tl.program_id(0)
+    v = tl.load(x + own)
+    at = 127
+    for s in range(6, -1, -1):
+        step = 1 << s
+        if v > tl.load(codes + at):
+            at = at + step
+        else:
+            at = at - step
+    tl.store(out + own, at)
+"""
+)
 _STAGES = "butterfly stages of sums and differences"
 
 
@@ -67,6 +84,7 @@ class ButterflyStages(Pattern):
         Case(_SHUFFLED, _STAGES),
     )
     near_misses = (
+        NearMiss(_SEARCH, why="a step of a search goes one way"),
         NearMiss(vary(STAGES_POINTER, ("a - b", "a * b")), why="no difference"),
         NearMiss(
             vary(

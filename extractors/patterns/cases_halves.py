@@ -116,6 +116,20 @@ HALVES_STRIDED = vary(
 )
 
 
+HALVES_OF_TILE = (
+    POINTER
+    + """
+@triton.jit
+def rotate(x, out, n, s, hop, T: tl.constexpr, D: tl.constexpr):
+    row = tl.program_id(0) * T + tl.arange(0, T)
+    low = row[:, None] * s + tl.arange(0, D // 2)[None, :] * hop
+    high = row[:, None] * s + tl.arange(D // 2, D)[None, :] * hop
+    a = tl.load(x + low, mask=row[:, None] < n)
+    b = tl.load(x + high, mask=row[:, None] < n)
+    tl.store(out + row[:, None] * D + tl.arange(0, D // 2)[None, :], a * b, mask=row[:, None] < n)
+"""
+)
+"""The second half of a tile begins in its middle."""
 ROTATED = (
     POINTER
     + """

@@ -111,6 +111,25 @@ def plus(x, out, order, n, T: tl.constexpr, TURN: tl.constexpr):
 """
 )
 """Positions come from a table or not; both are held below the extent."""
+CHECKED_BY_PARTS = (
+    POINTER
+    + """
+@triton.jit
+def pack(x, out, n, k, T: tl.constexpr, W: tl.constexpr, NARROW: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=0)
+    if NARROW:
+        group = tl.arange(0, W)
+        small = tl.sum(tl.reshape(v, (W, T // W)), axis=1)
+        tl.store(out + row * k + group, small, mask=group < n // 8)
+    else:
+        pair = tl.arange(0, T // 2)
+        wide = tl.sum(tl.reshape(v, (T // 2, 2)), axis=1)
+        tl.store(out + row * k + pair, wide, mask=pair < k)
+"""
+)
+"""One of two ways to pack a row; both hold their positions below an end of their own."""
 CHECKED_OR_SINGLE = (
     POINTER
     + """

@@ -107,3 +107,32 @@ ROWS_COUNTED_THREADS = """__global__ void remap(const float* x, float* out, cons
     }
 }
 """
+
+ROWS_WALKED = (
+    POINTER
+    + """
+@triton.jit
+def rows(x, out, n, m, PER, T: tl.constexpr):
+    own = tl.program_id(0)
+    at = tl.arange(0, T)
+    row = own * PER
+    end = (own + 1) * PER
+    while (row < end) & (row < n):
+        tl.store(out + row * m + at, tl.load(x + row * m + at) * 2.0)
+        row += 1
+"""
+)
+"""A block's own rows, or as many as there are left."""
+ROWS_WALKED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def rows(x, out, n: Int, PER: Int, T: Int):
+    own = ct.bid(0)
+    end = (own + 1) * PER
+    row = own * PER
+    while row < end and row < n:
+        ct.store(out, index=(row, 0), tile=ct.load(x, index=(row, 0), shape=(1, T)) * 2.0)
+        row = row + 1
+"""
+)

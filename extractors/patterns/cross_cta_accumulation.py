@@ -119,6 +119,17 @@ class CrossCtaAccumulation(Pattern):
             why="the whole group is the block's, which divides it by its own sum",
         ),
         NearMiss(
+            vary(
+                PARTIAL_SUM,
+                (
+                    "tl.store(parts + own",
+                    "for i in range(T):\n        w = tl.load(x + own * T + i)\n        tl.store("
+                    "parts + n + own * T + i, 1 if w > 0.0 else 0)\n    tl.store(parts + own",
+                ),
+            ),
+            why="the block stores something for every element, too",
+        ),
+        NearMiss(
             vary(NORM_BACKWARD_LOCKED, ("    part += tl.load(to, mask=cols < N)\n", "")),
             why="the last block's part stays, nothing is added up",
             value="accumulated under a lock",

@@ -18,7 +18,12 @@ from extractors.patterns.cases import (
     vary,
 )
 from extractors.patterns.cases_bounds import EXACT_THREADS, ROUNDS_THREADS
-from extractors.patterns.cases_masks import CHECKED_EITHER_WAY, CHECKED_OR_SINGLE, PEELED_ROW
+from extractors.patterns.cases_masks import (
+    CHECKED_BY_PARTS,
+    CHECKED_EITHER_WAY,
+    CHECKED_OR_SINGLE,
+    PEELED_ROW,
+)
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER
@@ -35,7 +40,7 @@ from kb.analysis.idioms import against_extent, comparisons, masks, sides
 from kb.analysis.peeled import peeled_tails
 from kb.analysis.rounds import checked_in
 from kb.analysis.symbolic import AtomKind, Expr
-from kb.analysis.waived import parameters_below, waived_rounds
+from kb.analysis.waived import lanes_held, parameters_below, waived_rounds
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
@@ -105,6 +110,7 @@ def plus(x, bias, out, n, T: tl.constexpr, SHIFT: tl.constexpr):
     tl.store(out + at, v, mask=at < n)
 """
 )
+_EVEN = "constexpr EVEN flag removes mask"
 _OTHERS = (NarrowRest(), ReadInside(), RestCopied(), RuntimeBranch(), AssertedTiles())
 
 
@@ -116,41 +122,30 @@ class DivisibilitySpecialisation(Pattern):
     axis = "tail_handling"
     source = "Triton documentation, heuristics: a flag that the tile divides the extent"
     matches = (
-        Case(ROUNDS_THREADS, "constexpr EVEN flag removes mask"),
-        Case(ATTENTION, "constexpr EVEN flag removes mask"),
+        Case(ROUNDS_THREADS, _EVEN),
+        Case(ATTENTION, _EVEN),
         Case(ATTENTION_POINTER, "always mask"),
         Case(ADD_POINTER, "always mask"),
         Case(FLASH_THREADS, "always mask"),
         Case(SOFTMAX_CHUNKS, "always mask"),
         Case(SCALED_ROWS_POINTER, "always mask"),
-        Case(_UNCHECKED, "constexpr EVEN flag removes mask"),
-        Case(_HANDED, "constexpr EVEN flag removes mask"),
-        Case(vary(ADD_POINTER, *_OPENED), "constexpr EVEN flag removes mask"),
-        Case(_BRANCHED, "constexpr EVEN flag removes mask"),
+        Case(_UNCHECKED, _EVEN),
+        Case(_HANDED, _EVEN),
+        Case(vary(ADD_POINTER, *_OPENED), _EVEN),
+        Case(_BRANCHED, _EVEN),
         Case(_ADDED, "always mask"),
         Case(_BLOCKS, "always mask"),
-        Case(ELIDED, "constexpr EVEN flag removes mask"),
+        Case(ELIDED, _EVEN),
         Case(PEELED_ROW, "masked in a peeled last tile"),
     )
     near_misses = (
-        NearMiss(
-            ROUNDS_THREADS.replace("EVEN || ", ""),
-            why="no flag spares a round its check",
-            value="constexpr EVEN flag removes mask",
-        ),
+        NearMiss(ROUNDS_THREADS.replace("EVEN || ", ""), why="no flag spares it", value=_EVEN),
         NearMiss(ASSERTED_ROWS, why="whole tiles are asserted"),
         NearMiss(PEELED_ROW, why="the loop goes without", value="always mask"),
-        NearMiss(
-            CHECKED_EITHER_WAY,
-            why="checked on both sides",
-            value="constexpr EVEN flag removes mask",
-        ),
-        NearMiss(
-            CHECKED_OR_SINGLE,
-            why="both sides are checked, or the other one reads a single number",
-            value="constexpr EVEN flag removes mask",
-        ),
+        NearMiss(CHECKED_EITHER_WAY, why="checked on both sides", value=_EVEN),
+        NearMiss(CHECKED_OR_SINGLE, why="a check, or a single number to read", value=_EVEN),
         NearMiss(vary(_HANDED, ("EVEN: Bool", "EVEN")), why="chosen at run time"),
+        NearMiss(CHECKED_BY_PARTS, why="each side checks its own positions", value=_EVEN),
         NearMiss(
             vary(
                 _ADDED,
@@ -183,18 +178,18 @@ class DivisibilitySpecialisation(Pattern):
         NearMiss(
             vary(ADD_POINTER, *_OPENED, ("EVEN: tl.constexpr", "EVEN")),
             why="the flag is told at run time",
-            value="constexpr EVEN flag removes mask",
+            value=_EVEN,
         ),
         NearMiss(vary(_UNCHECKED, ("EVEN: Bool", "EVEN")), why="the flag is told at run time"),
         NearMiss(
             _OPTIONAL,
             why="the flag decides on an operand, which is checked where it is read",
-            value="constexpr EVEN flag removes mask",
+            value=_EVEN,
         ),
         NearMiss(
             vary(_BRANCHED, ("check_bounds=False", "check_bounds=True")),
             why="checked anyway",
-            value="constexpr EVEN flag removes mask",
+            value=_EVEN,
         ),
     )
 
@@ -225,7 +220,7 @@ class DivisibilitySpecialisation(Pattern):
                 *(n for pair in flagged for n in pair),
                 *facts.declared(*switches),
             ]
-            yield self.decide(facts, "constexpr EVEN flag removes mask", where)
+            yield self.decide(facts, _EVEN, where)
         elif facts.of_threads and not facts.contractions:
             return  # Told with what threads outside do.
         elif last or any(any(other.find(facts)) for other in _OTHERS):
@@ -329,8 +324,11 @@ def _unheld(facts: Facts, branch: Node, access: Access, tail: Node) -> bool:
         if not other.node.inside(branch) or _side(branch, other) == side:
             continue
         tile = bool(facts.types.shape(other.value)) or not facts.types.shape(access.value)
-        extents = [_extent(facts, test) for test in comparisons(facts, other.mask)]
-        if tile and not any(e == extent or held & set(e.atoms()) for e in extents if e is not None):
+        tests = comparisons(facts, other.mask)
+        extents = [e for test in tests if (e := _extent(facts, test)) is not None]
+        same = any(e == extent or held & set(e.atoms()) for e in extents)
+        apart = not facts.of_threads and lanes_held(facts, other, tests)
+        if tile and not same and not apart:
             return True
     return False
 

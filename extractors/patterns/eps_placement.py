@@ -96,6 +96,7 @@ _LOGARITHM_THREADS = """__global__ void surprise(const float* x, float* out, int
     if (at < n) out[at] = x[at] * logf(fmaxf(x[at], 1e-8f));
 }
 """
+_BOUND = "tl.clamp(top, low, 1e30)"
 
 
 class EpsPlacement(Pattern):
@@ -123,6 +124,8 @@ class EpsPlacement(Pattern):
         Case(_LARGEST, "clamp"),
         Case(_FILLED, "clamp"),
         Case(_CLAMPED, "clamp"),
+        Case(vary(_CLAMPED, (_BOUND, "tl.where(top > 1e-8, top, 1e-8)")), "clamp"),
+        Case(vary(_CLAMPED, (_BOUND, "tl.where(top < 1e-8, 1e-8, top)")), "clamp"),
         Case(_LOGARITHM_THREADS, "clamp"),
         Case(
             vary(LAYER_NORM_POINTER, ("tl.rsqrt(var + eps)", "tl.rsqrt(tl.maximum(var, eps))")),
@@ -143,7 +146,10 @@ class EpsPlacement(Pattern):
             why="a number is added to what is loaded, no root is taken",
         ),
         NearMiss(
-            vary(_CLAMPED, ("tl.clamp(top, low, 1e30)", "tl.clamp(top, 8.0, 1e30)")),
+            vary(_CLAMPED, (_BOUND, "tl.where(top < 1e-8, top, 1e-8)")), why="the smaller is kept"
+        ),
+        NearMiss(
+            vary(_CLAMPED, (_BOUND, "tl.clamp(top, 8.0, 1e30)")),
             why="no small number",
         ),
         NearMiss(PRODUCT, why="no root"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_PERSISTENT, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_PERSISTENT, vary
 from extractors.patterns.cases_pointer import (
     FLASH_POINTER,
     PRODUCT_DESCRIPTOR,
@@ -14,7 +14,7 @@ from extractors.patterns.cases_pointer import (
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_PERSISTENT_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr, mul
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -24,6 +24,22 @@ _GROUPED = (
      "    high = tl.minimum(tl.cdiv(M, TM) - first, 8)\n    own = t % wide\n"
      "    m = first + own % high\n    n = own // high\n"),
 )  # fmt: skip
+
+_SEGMENTS = (
+    POINTER
+    + """
+@triton.jit
+def rows(x, out, starts, n, H: tl.constexpr, T: tl.constexpr, SEGMENTS: tl.constexpr):
+    own = tl.program_id(1)
+    batch, head = own // H, own % H
+    if SEGMENTS:
+        first = tl.load(starts + tl.program_id(0))
+    else:
+        first = batch
+    at = ((first * n + tl.arange(0, T)) * H + head) * n
+    tl.store(out + at, tl.load(x + at) * 2.0)
+"""
+)
 
 
 class FlattenedOuterBatchGridAxis(Pattern):
@@ -36,8 +52,14 @@ class FlattenedOuterBatchGridAxis(Pattern):
         Case(ATTENTION, "batch*heads on one axis"),
         Case(FLASH_POINTER, "batch*heads on one axis"),
         Case(FLASH_THREADS, "batch*heads on one axis"),
+        Case(_SEGMENTS, "batch*heads on one axis"),
     )
     near_misses = (
+        NearMiss(
+            vary(_SEGMENTS, ("(first * n + tl.arange(0, T))", "(first * T + tl.arange(0, T))")),
+            why="a quotient that counts tiles is no outer axis",
+        ),
+        NearMiss(vary(_SEGMENTS, ("own // H", "0")), why="the remainder alone is used"),
         NearMiss(
             PRODUCT_PERSISTENT,
             why="quotients of a grouped order locate tiles, they are no outer axes",
@@ -98,20 +120,27 @@ def _part(expr: Expr, limit: int = 8) -> bool:
 
 def _indexes(facts: Facts, node: Node) -> bool:
     """True when the part selects along an axis of its own: alone, divided for shared heads, or
-    times a stride."""
+    times a stride; on one side of a branch, where the other one looks that axis up."""
     part = facts.values.expr(node.result).atom
     if part is None:
         return False
-    for access in facts.accesses:
-        for index in access.index:
-            if any(
-                _outer(facts, a, factors, part)
-                for factors, n in index.terms
-                if n == 1
-                for a in factors
-            ):
-                return True
-    return False
+    ways = {way for access in facts.accesses for index in access.index for way in _ways(index)}
+    return any(
+        _outer(facts, a, factors, part)
+        for way in ways
+        for factors, n in way.terms
+        if n == 1
+        for a in factors
+    )
+
+
+def _ways(index: Expr) -> Iterator[Expr]:
+    """A place, and what becomes of parts of it that are chosen, each as it is multiplied."""
+    yield index
+    for factors, count in index.terms:
+        for chosen in (a for a in factors if a.kind is AtomKind.CHOICE):
+            rest = Expr(((tuple(a for a in factors if a != chosen), count),))
+            yield from (way for side in chosen.args if (way := mul(side, rest)) is not None)
 
 
 def _whole(divisor: Expr) -> bool:

@@ -13,6 +13,7 @@ from extractors.patterns.cases_halves import (
     HALVES,
     HALVES_DESCRIBED,
     HALVES_FLAT,
+    HALVES_OF_TILE,
     HALVES_PACKED,
     HALVES_STRIDED,
     HALVES_THREADS,
@@ -31,7 +32,7 @@ from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import comparisons, sides
+from kb.analysis.idioms import alike, comparisons, sides
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, TERMINATORS, OpKind
@@ -53,6 +54,7 @@ class FusedHalves(Pattern):
         Case(HALVES_VECTORS, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES_PACKED, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES_WORDS, "one [.., 2H] tensor with +H column offset"),
+        Case(HALVES_OF_TILE, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES, "one [.., 2H] tensor with +H column offset"),
         Case(HALVES_STRIDED, "one [.., 2H] tensor with +H column offset"),
         Case(
@@ -66,6 +68,9 @@ class FusedHalves(Pattern):
         Case(HALVES_THREADS, "one [.., 2H] tensor with +H column offset"),
     )
     near_misses = (
+        NearMiss(
+            vary(HALVES_OF_TILE, ("tl.arange(D // 2, D)", "tl.arange(0, D // 2)")), why="one half"
+        ),
         NearMiss(
             vary(TWO_TILES, ("u - v", "u"), ("u + v", "v")), why="two tiles are moved, each alone"
         ),
@@ -245,16 +250,18 @@ class FusedHalves(Pattern):
         return len(moved) == 1 and (
             self._extent(facts, moved[0], first)
             or self._strided(facts, moved[0], first)
-            or (first.mask == second.mask and self._compiled_in(facts, moved[0], first))
+            or (_masked_alike(facts, first, second) and self._compiled_in(facts, moved[0], first))
         )
 
     def _compiled_in(self, facts: Facts, difference: Expr, access: Access) -> bool:
-        """A compile-time extent that is no tile, times the stride that the lanes go along."""
+        """A compile-time extent that is no tile, or half of one, times the stride that the lanes
+        go along."""
         for lane in (a for e in access.index for a in e.top() if a.kind is AtomKind.LANE):
             hop = next((e.coefficient(lane) for e in access.index if lane in set(e.top())), s.ONE)
             for atom in difference.top():
                 named = atom.kind is AtomKind.PARAMETER and atom.value in facts.constexprs
-                if named and atom.value not in facts.tile_extents and hop != s.ONE:
+                named = named and atom.value not in facts.tile_extents
+                if (named or _half_tile(atom, lane)) and hop != s.ONE:
                     return s.mul(s.of(atom), hop) == difference
         return False
 
@@ -292,6 +299,18 @@ class FusedHalves(Pattern):
             halved = atom.args[1].constant == 2 or atom.args[1] in _vectors(facts, access)
             atom = atom.args[0].atom if halved else None
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+
+
+def _masked_alike(facts: Facts, first: Access, second: Access) -> bool:
+    """Whether two accesses have one mask, or masks that are computed in the same way, or none."""
+    if first.mask is None or second.mask is None:
+        return first.mask == second.mask
+    return alike(facts.graph, first.mask, second.mask)
+
+
+def _half_tile(atom: Atom, lane: Atom) -> bool:
+    """Whether the lanes of a tile are one half of an extent."""
+    return atom.kind is AtomKind.FLOOR_DIV and s.of(atom) == lane.args[0]
 
 
 def _written_alike(facts: Facts, access: Access) -> bool:

@@ -6,6 +6,15 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
+from extractors.patterns.cases_indirect import (
+    CODES,
+    ROWS,
+    ROWS_THREADS,
+    SEGMENT,
+    SLOT_THREADS,
+    SPARSE,
+    TABLE_THREADS,
+)
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Access, Mode
@@ -21,43 +30,8 @@ _PAGED = vary(
     ("out, rate: float", "out, pages, rate: float"),
     ("        k = ct.load(b, index=(bat, kv, 0, j)", "        page = ct.gather(pages, (bat, j)).item()\n        k = ct.load(b, index=(page, kv, 0, 0)"),  # noqa: E501
 )  # fmt: skip
-_ROWS = (
-    POINTER
-    + """
-@triton.jit
-def pick(x, rows, out, s, n, T: tl.constexpr, W: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    row = tl.load(rows + at, mask=at < n)
-    c = tl.arange(0, W)
-    inside = at[:, None] < n
-    v = tl.load(x + row[:, None] * s + c[None, :], mask=inside)
-    tl.store(out + at[:, None] * s + c[None, :], v, mask=inside)
-"""
-)
-_SEGMENT = (
-    POINTER
-    + """
-@triton.jit
-def segment(x, starts, out, s, T: tl.constexpr):
-    first = tl.load(starts + tl.program_id(1))
-    at = first + tl.program_id(0) * T + tl.arange(0, T)
-    tl.store(out + at, tl.load(x + at))
-"""
-)
 
 
-_SPARSE = (
-    POINTER
-    + """
-@triton.jit
-def rows(x, starts, out, n, T: tl.constexpr):
-    own = tl.program_id(0)
-    total = tl.zeros([T], tl.float32)
-    for i in range(tl.load(starts + own), tl.load(starts + own + 1)):
-        total += tl.load(x + i * T + tl.arange(0, T))
-    tl.store(out + own * T + tl.arange(0, T), total)
-"""
-)
 Found = tuple[Node, Node]
 """What loads a number, and an access that it places."""
 
@@ -76,6 +50,14 @@ def pick(x, ids, out, s, T: tl.constexpr):
     at = tl.arange(0, T)
     tl.store(out + own * s + at, tl.load(x + tl.load(ids + own) * s + at))
 """
+)
+_GUARDED = vary(
+    _STATE,
+    (
+        "    tl.store(out",
+        "    row = tl.load(ids + own)\n    row = tl.where(row > 0, row, 0)\n    tl.store(out",
+    ),
+    ("tl.load(x + tl.load(ids + own) * s", "tl.load(x + row * s"),
 )
 _BLOCKS = vary(
     _STATE,
@@ -122,36 +104,8 @@ def label(x, names, out):
     ct.scatter(out, own, ct.gather(x, (own, name), check_bounds=False))
 """
 )
-_CODES = (
-    POINTER
-    + """
-@triton.jit
-def decode(table, words, out, n, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    code = tl.load(words + at, mask=at < n, other=0) % 16
-    tl.store(out + at, tl.load(table + code), mask=at < n)
-"""
-)
-_ROWS_THREADS = """__global__ void segment(const float* x, const int* starts, float* out, int n) {
-    int at = starts[blockIdx.y] + blockIdx.x * blockDim.x + threadIdx.x;
-    if (at < n) out[at] = x[at];
-}
-"""
 
 
-_TABLE_THREADS = """__global__ void turn(const float* table, const int* places, float* out, int n) {
-    float c = table[places[blockIdx.x] * 64 + threadIdx.x % 32 * 2];
-    out[blockIdx.x * n + threadIdx.x] = c;
-}
-"""
-_SLOT_THREADS = """__global__ void put(const float* x, const int* slots, float* out, int size,
-                    bool wide) {
-    int slot = slots[blockIdx.x];
-    float* page = out + slot / size * 4096;
-    float* to = wide ? page + slot % size * 128 : page + slot % size * 64;
-    to[threadIdx.x] = x[blockIdx.x * 64 + threadIdx.x];
-}
-"""
 _BEGUN = vary(
     _STATE,
     (
@@ -174,42 +128,50 @@ class IndirectAccess(Pattern):
         Case(_PAGED, _PAGE),
         Case(_BLOCKS, _PAGE),
         Case(vary(_BLOCKS, ("x + at * s", "x + at % n * s")), _PAGE),
-        Case(_ROWS, "token-level gather"),
-        Case(vary(_CODES, ("table + code", "table + code * n")), "token-level gather"),
-        Case(_SEGMENT, _OFFSET),
-        Case(_SPARSE, "loop bounds loaded"),
+        Case(ROWS, "token-level gather"),
+        Case(vary(CODES, ("table + code", "table + code * n")), "token-level gather"),
+        Case(SEGMENT, _OFFSET),
+        Case(SPARSE, "loop bounds loaded"),
         Case(_STATE, _ROW),
+        Case(_GUARDED, _ROW),
+        Case(vary(_GUARDED, ("row, 0)", "row, own)")), _ROW),
         Case(_SLOT, _ROW),
         Case(_LABEL, _ELEMENT),
         Case(_LABEL_TILE, _ELEMENT),
-        Case(_ROWS_THREADS, _OFFSET),
-        Case(_TABLE_THREADS, _ROW),
-        Case(_SLOT_THREADS, _ROW),
+        Case(ROWS_THREADS, _OFFSET),
+        Case(TABLE_THREADS, _ROW),
+        Case(SLOT_THREADS, _ROW),
         Case(_BEGUN, _OFFSET),
     )
     near_misses = (
-        NearMiss(_TABLE_THREADS, why="the number chooses a row of known length", value=_OFFSET),
-        NearMiss(_SLOT_THREADS, why="a page and a place in it, either way", value=_OFFSET),
+        NearMiss(TABLE_THREADS, why="the number chooses a row of known length", value=_OFFSET),
+        NearMiss(SLOT_THREADS, why="a page and a place in it, either way", value=_OFFSET),
         NearMiss(
             vary(_BLOCKS, ("(ids + own) * T", "(ids + own) * 4")),
             why="a place between the tiles, not the number of one",
             value=_PAGE,
         ),
-        NearMiss(_CODES, why="numbers of a table, looked up by codes"),
-        NearMiss(vary(_CODES, (" % 16", "")), why="numbers of a table, looked up by classes"),
+        NearMiss(CODES, why="numbers of a table, looked up by codes"),
+        NearMiss(vary(CODES, (" % 16", "")), why="numbers of a table, looked up by classes"),
         NearMiss(_SLOT, why="a place in a page is no start of a segment", value=_OFFSET),
         NearMiss(ATTENTION, why="addresses are computed from block ids"),
         NearMiss(
-            vary(_SPARSE, ("tl.load(starts + own + 1)", "n")),
+            vary(SPARSE, ("tl.load(starts + own + 1)", "n")),
             why="every row ends where the array does",
             value="loop bounds loaded",
         ),
-        NearMiss(_SEGMENT, why="positions are counted from the start", value=_ROW),
+        NearMiss(SEGMENT, why="positions are counted from the start", value=_ROW),
         NearMiss(
             vary(_STATE, ("tl.load(ids + own) * s + at", "tl.load(ids) * own + at")),
             why="a stride is loaded",
         ),
         NearMiss(_STATE, why="the row is the loaded one", value=_OFFSET),
+        NearMiss(
+            vary(_GUARDED, ("row, 0)", "row, own)"), ("row * s", "row * T")),
+            why="the number of a tile, or that of the block",
+            value=_PAGE,
+        ),
+        NearMiss(_GUARDED, why="the row is the loaded one, or the first", value=_OFFSET),
         NearMiss(_CALL, why="one number for all blocks", value=_OFFSET),
         NearMiss(_BEGUN, why="a segment begins at the row", value=_ROW),
         NearMiss(_LABEL, why="one element is picked", value=_OFFSET),
@@ -340,8 +302,31 @@ def _is_loaded(index: Expr) -> bool:
 
 
 def _steps(index: Expr, value: str) -> list[Expr]:
-    """What a loaded number is multiplied with."""
-    return [index.coefficient(a) for a in set(index.top()) if a.value == value]
+    """What a loaded number is multiplied with; where a branch chooses between that and another
+    place, only if it counts single rows."""
+    taken = [a for a in set(index.top()) if _is_number(a, value)]
+    steps = [(a, index.coefficient(a)) for a in taken]
+    return [step for a, step in steps if a.value == value or _single(index, step)]
+
+
+def _is_number(atom: Atom, value: str) -> bool:
+    """Whether an atom is a loaded number, or a choice of that or another one."""
+    if atom.kind is not AtomKind.CHOICE:
+        return atom.value == value
+    return any(one.atom is not None and _is_number(one.atom, value) for one in atom.args)
+
+
+def _single(index: Expr, step: Expr) -> bool:
+    """Whether a step is a row, and as long as none of those of lanes or rounds, times a size:
+    those count tiles or chunks."""
+    moving = [a for a in set(index.top()) if a.kind in (AtomKind.LANE, AtomKind.INDUCTION)]
+    sizes = [of(a) for a in step.top() if a.kind is AtomKind.PARAMETER]
+    return step.constant is None and not any(
+        mul(size, index.coefficient(a)) == step
+        and (index.coefficient(a) != ONE or a.args[:1] == (size,))
+        for size in sizes
+        for a in moving
+    )
 
 
 def _of_tiles(index: Expr, value: str) -> bool:
@@ -372,7 +357,7 @@ def _chosen(index: Expr, step: Expr, value: str) -> bool:
     others = [
         a
         for a in set(index.top())
-        if a.kind not in (AtomKind.PARAMETER, AtomKind.EXTENT) and a.value != value
+        if a.kind not in (AtomKind.PARAMETER, AtomKind.EXTENT) and not _is_number(a, value)
     ]
     if step.constant is not None and step.constant != 1:
         beside = [index.coefficient(a).constant for a in others]

@@ -108,6 +108,17 @@ _FILLED = vary(
     ("tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)", "at"),
 )
 
+_IDS = vary(
+    ADD_POINTER,
+    ("tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)",
+     "tl.load(x + at, mask=inside).to(tl.int64)"),
+)  # fmt: skip
+_GIVEN = (
+    (".to(tl.int64)", ".to(KIND) << 4"),
+    ("tl.constexpr):", "tl.constexpr, KIND: tl.constexpr):"),
+)
+_LONGEST = frozenset({"i64", "u64", "f64"})
+
 
 class IoCast(Pattern):
     """Casts right after loads and right before stores, with those of operands in between."""
@@ -143,6 +154,8 @@ class IoCast(Pattern):
             "downcast on store",
         ),
         Case(_FILLED_VECTOR, "upcast on load"),
+        Case(_IDS, "widened on store"),
+        Case(vary(_IDS, *_GIVEN), "cast to a type that is handed over"),
         Case(_FILLED_WORDS, "upcast on load, downcast on store"),
     )
     near_misses = (
@@ -150,6 +163,10 @@ class IoCast(Pattern):
         NearMiss(ROW_NORM, why="rows are widened", value="stay in storage dtype"),
         NearMiss(PRODUCT, why="the sum is narrowed", value="stay in storage dtype"),
         NearMiss(_FILLED, why="nothing is loaded"),
+        NearMiss(_IDS, why="no type has more bits than 64", value="downcast on store"),
+        NearMiss(
+            vary(_IDS, *_GIVEN), why="any type may be asked for", value="stay in storage dtype"
+        ),
         NearMiss(STARTS, why="addresses are stored, no values"),
         NearMiss(SCATTERED.replace("x[i] * 2", "S(1)"), why="counted, nothing loaded is added"),
         NearMiss(
@@ -183,6 +200,7 @@ class IoCast(Pattern):
         wide += [] if facts.of_threads else bits
         plain = [s for s in facts.stores if not s.is_atomic and facts.types.shape(s.value)]
         narrow = [n for a in plain or facts.stores for n in self._before(facts, a.value)]
+        longest = [n for n in narrow if facts.types.dtype(n.result) in _LONGEST]
         silent: list[Access] = []
         if not narrow and (wide or (not common and stores_cast(facts.kernel.dialect))):
             silent = self._silent(facts)
@@ -190,7 +208,8 @@ class IoCast(Pattern):
             "operands cast to a common type": common,
             "unpacked on load": bits if facts.of_threads and not wide else [],
             "upcast on load": wide,
-            "downcast on store": narrow,
+            "downcast on store": [n for n in narrow if n not in longest],
+            "widened on store": longest,
             "implicit cast on store": []
             if narrow
             else silent
@@ -210,7 +229,9 @@ class IoCast(Pattern):
         counted = [s for s in facts.stores if s not in stores]
         if moved and stores and known and (plain or not counted):
             casts = [n for n in facts.graph.of(*CASTS) if self._on_the_way(facts, n)]
-            yield self.decide(facts, "stay in storage dtype", [*moved, *casts, *stores])
+            given = [n for n in casts if n.op.operand("dtype") in facts.constexprs]
+            value = "cast to a type that is handed over" if given else "stay in storage dtype"
+            yield self.decide(facts, value, [*moved, *casts, *stores])
 
     def _on_the_way(self, facts: Facts, cast: Node) -> bool:
         """A cast of tiles between loads and stores, to the type of another array."""

@@ -119,7 +119,7 @@ class LibraryRounding(Pattern):
             yield self.decide(facts, way, nodes)
 
     def _called(self, facts: Facts) -> Iterable[Decision]:
-        calls = {n: v for n in facts.graph.of(OpKind.EXTERN_MATH) if (v := _way(n)) is not None}
+        calls = {n: v for n in facts.graph.of(OpKind.EXTERN_MATH) if (v := way_of(n)) is not None}
         if not calls:
             return
         casts = [
@@ -146,7 +146,7 @@ def _converted(facts: Facts, node: Node) -> str:
     return _CONVERTED if _TO_WHOLE.fullmatch(name) else ""
 
 
-def _way(call: Node) -> str | None:
+def way_of(call: Node) -> str | None:
     """Where a function that rounds to whole numbers takes halves, if a call is of one."""
     name = str(call.op.attribute("spelling")).replace("::", ".").rpartition(".")[2]
     return _FUNCTIONS.get(name)

@@ -40,7 +40,7 @@ from extractors.patterns.cases_pointer import DECODE_PART, FLASH_STAGED
 from extractors.patterns.cases_split import SPLIT
 from extractors.patterns.cases_tensors import FLASH_TENSORS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_ROW_THREADS, PRODUCT_THREADS
-from extractors.patterns.cases_walks import ROWS_COUNTED_THREADS
+from extractors.patterns.cases_walks import ROWS_COUNTED_THREADS, ROWS_WALKED, ROWS_WALKED_TILE
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines, Node
 from kb.analysis.idioms import between_lanes, masks
@@ -95,8 +95,12 @@ class LoopBoundsClipped(Pattern):
         Case(SCORES_MASKED, "full extent + mask"),
         Case(CHUNK_SUM, "clipped to valid range"),
         Case(ROWS_COUNTED_THREADS, "clipped to valid range"),
+        Case(ROWS_WALKED, "clipped to valid range"),
+        Case(ROWS_WALKED_TILE, "clipped to valid range"),
     )
     near_misses = (
+        NearMiss(vary(ROWS_WALKED, (" & (row < n)", "")), why="every block walks as many rows"),
+        NearMiss(vary(ROWS_WALKED_TILE, ("row < end and ", "")), why="the problem alone ends it"),
         NearMiss(
             FLASH_TENSORS.replace("int t = blockIdx.x;", "int t = length / 64;"),
             why="every block walks all tiles",

@@ -102,6 +102,25 @@ _TAKEN = (AtomKind.MOD, AtomKind.FLOOR_DIV)
 _FORMS = 16
 """Forms of a root that are looked at."""
 
+ONE_STEP = (
+    POINTER
+    + """
+@triton.jit
+def step(x, state, out, n, W: tl.constexpr):
+    row = x + tl.program_id(0) * n
+    at = tl.arange(0, W)
+    held = tl.load(state + at[:, None] * W + at[None, :])
+    query = tl.load(row + W + at)
+    query = query * tl.rsqrt(tl.sum(query * query, axis=0) + 1e-6)
+    key = tl.load(row + at)
+    key = key * tl.rsqrt(tl.sum(key * key, axis=0) + 1e-6)
+    part = tl.sum(held * key[:, None], axis=0)
+    held += (tl.load(row + 2 * W + at) - part)[None, :] * key[:, None]
+    tl.store(state + at[:, None] * W + at[None, :], held)
+    tl.store(out + tl.program_id(0) * W + at, tl.sum(held * query[:, None], axis=0))
+"""
+)
+
 
 class NormKind(Pattern):
     """The root of a mean of squares multiplies a row, with or without its mean taken away; or the
@@ -142,6 +161,9 @@ class NormKind(Pattern):
             vary(RECURRENCE, ("tl.program_id(0) * n", "tl.load(rate - 1 - tl.program_id(0))")),
             why="one array says where the rows of all others begin",
             value="LayerNorm",
+        ),
+        NearMiss(
+            ONE_STEP, why="what the state holds of a packed row is taken away", value="LayerNorm"
         ),
         NearMiss(SOFTMAX, why="a sum of exponentials, no root"),
         NearMiss(RUNNING_NORM, why="the statistics were made elsewhere"),
@@ -185,14 +207,15 @@ class NormKind(Pattern):
             yield self.decide(facts, self._part(facts, kinds[0][0], own), made)
             return
         rows = normalised(facts)
+        taken = [(row, n) for row in rows for n in self._centred(facts, row)]
+        rows, centres = [row for row, _ in taken] or rows, [n for _, n in taken]
         where: list[Node] = rows or coefficients(facts)
-        centres = [n for row in rows for n in self._centred(facts, row)]
         if where and (means := self._means(facts)):
             own = {a.array for n in (*rows, *centres) for a in facts.feeding(n.result)}
             value = self._part(facts, "LayerNorm" if centres else "RMSNorm", own)
             yield self.decide(facts, value, [*where, *centres, *means])
-        elif where and not centres and (taken := self._projected(facts)):
-            yield self.decide(facts, "L2", [*where, *taken])
+        elif where and not centres and (less := self._projected(facts)):
+            yield self.decide(facts, "L2", [*where, *less])
 
     def _part(self, facts: Facts, kind: str, own: set[str | None]) -> str:
         """Which part of an item a mean is taken of: all of it; a group of channels, where the

@@ -111,6 +111,18 @@ def filter(x, w, out, n, s, K: tl.constexpr, T: tl.constexpr):
     tl.store(out + row * s + at, sum, mask=at < n)
 """
 )
+_PARTS = (
+    POINTER
+    + """
+@triton.jit
+def parts(x, ends, out, n, most, T: tl.constexpr):
+    own = tl.program_id(0) * T + tl.arange(0, T)
+    begin = tl.load(ends + own - 1, mask=(own > 0) & (own < n), other=0)
+    long = tl.load(ends + own, mask=own < n, other=0) - begin
+    for i in range(most):
+        tl.store(out + own * most + i, tl.load(x + begin + i, mask=i < long), mask=own < n)
+"""
+)
 _PARTS_THREADS = """__global__ void parts(const float* x, const int* starts, float* out, int n) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     float sum = 0.f;
@@ -220,6 +232,7 @@ class OverlappingWindows(Pattern):
         NearMiss(vary(_STATE, ("store(at, s,", "store(at, s + 1.0,")), why="computed anew"),
         NearMiss(vary(_STATE, ("store(at, s", "store(w + d[:, None] * W, s")), why="another array"),
         NearMiss(_PARTS_THREADS, why="neighbours say where a part begins and where it ends"),
+        NearMiss(_PARTS, why="how long the part of a lane is, and where it begins"),
         NearMiss(
             vary(
                 _PARTS_THREADS,

@@ -44,6 +44,15 @@ _BLOCKED_POINTER = vary(
 )
 
 
+_CENTRED_POINTER = vary(
+    _BLOCKED_POINTER,
+    ("PER: tl.constexpr)", "PER: tl.constexpr, CENTRED: tl.constexpr)"),
+    (
+        "        hat = v * r[:, None]",
+        "        if CENTRED:\n            m = tl.load(stat + M + rows, mask=rows < M, other=0.0)\n"
+        "        hat = (v - m[:, None] if CENTRED else v) * r[:, None]",
+    ),
+)
 _BLOCKED_THREADS = vary(
     NORM_BACKWARD_THREADS,
     ("int rows, int n)", "int rows, int n, int per)"),
@@ -131,6 +140,7 @@ class PersistentBlockedPartition(Pattern):
         Case(_BLOCKED, "persistent blocked (contiguous chunk per CTA)"),
         Case(CHUNK_COUNTED, "persistent blocked (contiguous chunk per CTA)"),
         Case(_BLOCKED_POINTER, "persistent blocked (contiguous chunk per CTA)"),
+        Case(_CENTRED_POINTER, "persistent blocked (contiguous chunk per CTA)"),
         Case(_BLOCKED_THREADS, "persistent blocked (contiguous chunk per CTA)"),
         Case(_LISTED_THREADS, _LIST),
         Case(_LISTED_POINTER, _LIST),

@@ -52,6 +52,10 @@ class RowStrides(Pattern):
         shared = shared_strides(facts) if names else set()
         names -= free_strides(facts) | (shared if len(shared) > 1 else set()) if names else set()
         if names:
-            where: list[Where] = [*facts.declared(*names), *placed_with(facts, names)]
-            where += promised(facts)
-            yield self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))
+            yield self.told(facts, names)
+
+    def told(self, facts: Facts, names: set[str]) -> Decision:
+        """What some of the parameters tell."""
+        where: list[Where] = [*facts.declared(*names), *placed_with(facts, names)]
+        where += promised(facts)
+        return self.decide(facts, "strides as arguments", where, ", ".join(sorted(names)))

@@ -59,6 +59,11 @@ _THREADS = """__global__ void gradient(const float* y, float* grads, float rate,
     if (i < n) grads[i] = -expf(y[i]) * rate;
 }
 """
+_ACTIVATED = vary(
+    _THREADS,
+    ("    if (i < n) grads[i] =", "    float w = y[i] * rate;\n    if (i < n) grads[i] ="),
+    ("-expf(y[i]) * rate", "w / (1.f + expf(-w))"),
+)
 _VALUE = "scale multiplied into the result"
 _WAY = VIEWS | CASTS | TURNS | {
     OpKind.MUL, OpKind.DIV, OpKind.NEG, OpKind.SELECT, OpKind.IF, OpKind.IF_EXPRESSION,
@@ -68,6 +73,7 @@ _BOUNDS = frozenset({
     OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE, OpKind.FLOOR_DIV, OpKind.CEIL_DIV, OpKind.MOD,
     OpKind.RANGE, OpKind.ARANGE, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.CLAMP,
 })  # fmt: skip
+_CURVES = (OpKind.EXP, OpKind.EXP2, OpKind.SIGMOID, OpKind.TANH, OpKind.ERF)
 _LARGEST = frozenset({OpKind.REDUCE_MAX, OpKind.MAXIMUM})
 
 
@@ -112,6 +118,26 @@ class ScaledResults(Pattern):
             why="every block has a factor of its own",
         ),
         NearMiss(_THREADS.replace(" * rate", " + rate"), why="a shift, no scale"),
+        NearMiss(
+            _ACTIVATED,
+            why="an activation of what was scaled",
+        ),
+        NearMiss(
+            vary(
+                _SCAN,
+                ("    tl.store", "    w = v * rate\n    tl.store"),
+                ("tl.cumsum(v, axis=0) * rate", "w * tl.sigmoid(w)"),
+            ),
+            why="an activation of what was scaled",
+        ),
+        NearMiss(
+            vary(
+                _GRADIENT_TILE,
+                ("    ct.store", "    w = w * rate\n    ct.store"),
+                ("-w * rate", "w / (1.0 + ct.exp(-w))"),
+            ),
+            why="an activation of what was scaled",
+        ),
         NearMiss(ADD_POINTER, why="nothing is scaled"),
         NearMiss(PRODUCT, why="nothing is scaled"),
         NearMiss(PRODUCT_POINTER, why="nothing is scaled"),
@@ -124,7 +150,8 @@ class ScaledResults(Pattern):
         found: dict[Node, None] = {}
         for store in stores:
             for node in facts.graph.upstream(store.value, lambda n: n.op.kind not in _WAY):
-                if node.op.kind in (OpKind.MUL, OpKind.DIV) and _scaled(facts, node):
+                factor = node.op.kind in (OpKind.MUL, OpKind.DIV) and _scaled(facts, node)
+                if factor and not _bent(facts, node, store.value or ""):
                     found[node] = None
         told = {at for d in ScalePlacement().find(facts) for at in d.lines} if found else set()
         if left := [node for node in found if node.lines not in told]:
@@ -147,6 +174,14 @@ def _scaled(facts: Facts, node: Node) -> bool:
     if facts.graph.kind_of(facts.graph.core(other)) in _LARGEST:
         return False
     return bool(facts.feeding(other) or facts.graph.roots(other, *REDUCTIONS))
+
+
+def _bent(facts: Facts, product: Node, stored: str) -> bool:
+    """Whether a curve is taken of a product, too, on the way to what is stored: an activation of
+    what was scaled before."""
+    curves = facts.graph.of(*_CURVES)
+    bent = [n for n in curves if facts.graph.rests_on(n.result, product)]
+    return any(facts.graph.rests_on(stored, n) for n in bent)
 
 
 def _alone(facts: Facts, rate: str) -> bool:

@@ -63,6 +63,10 @@ def scale(x, parts, n: int, T: Int):
     ct.store(parts, index=(row + tile * n, 0), tile=ct.sum(v, axis=1, keepdims=True))
 """
 )
+_NUMBER = (
+    "(row + tile * n, 0), tile=ct.sum(v, axis=1, keepdims=True)",
+    "row + tile * n, tile=ct.sum(v)",
+)
 _SCALE_THREADS = """__device__ float warp_max(float v) {
     for (int o = 16; o > 0; o >>= 1) v = fmaxf(v, __shfl_xor_sync(0xffffffff, v, o));
     return v;
@@ -121,6 +125,7 @@ class SideIndex(Pattern):
             _VALUE,
         ),
         Case(_FACTOR, _VALUE),
+        Case(vary(_STACKED_TILES, _NUMBER), _VALUE),
         Case(_GROUPS_THREADS, _VALUE),
     )
     near_misses = (
@@ -128,6 +133,10 @@ class SideIndex(Pattern):
         NearMiss(vary(_PARTIAL, ("tl.sum(v, axis=0)", "tile")), why="nothing was reduced"),
         NearMiss(vary(_SCALE_TILE, ("tile * n + row", "row")), why="one number per row"),
         NearMiss(vary(_STACKED_TILES, ("(row + tile * n, 0)", "(row, tile)")), why="two axes"),
+        NearMiss(
+            vary(_STACKED_TILES, ("(row, tile), shape", "(row + tile * n, 0), shape")),
+            why="a number for every row, wherever that lies",
+        ),
         NearMiss(
             vary(_SCALE_TILE, ("scales, tile * n + row", "scales, (tile, row)")),
             why="two indices",
@@ -166,11 +175,21 @@ class SideIndex(Pattern):
         others = (FlattenedSideBuffer(), SideByFlag(), SideStrides(), SwizzledSide())
         told = {lines for p in others for d in p.find(facts) for lines in d.lines}
         free = [a for a in found if a.node.lines not in told]
+        stacked = [a for a in free if a.mode not in _ELEMENTS]
+        stacked = [a for a in stacked if len(a.index) > 1 or _rank(facts, a)]
+        rows = [e for a in facts.accesses if a.array in wide and len(a.index) > 1 for e in a.index]
         for value in (_VALUE, _STACKED):
-            alike = [a for a in free if (a.mode in _ELEMENTS) == (value == _VALUE)]
+            alike = [a for a in free if (a not in stacked) == (value == _VALUE)]
+            alike = [a for a in alike if a.mode in _ELEMENTS or not _numbers(a, rows)]
             if alike:
                 made = [n for a in alike for n in joined_at(facts, a)]
                 yield self.decide(facts, value, [*alike, *made])
+
+
+def _numbers(access: Access, rows: list[Expr]) -> bool:
+    """Whether the place is all or a part of what counts along an axis of a wide array: one number
+    for every row."""
+    return any(all({*index.terms} <= {*row.terms} for index in access.index) for row in rows)
 
 
 def _rank(facts: Facts, access: Access) -> int:

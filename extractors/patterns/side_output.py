@@ -20,12 +20,14 @@ from extractors.patterns.cases_rows import (
 from extractors.patterns.cases_rows_threads import LAYER_NORM_THREADS
 from extractors.patterns.cases_scales import LARGEST_POINTER, NEAREST_THREADS, PACKED_SCALE
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.norm_kind import ONE_STEP
 from extractors.patterns.operand_under_flag import flagged, one_side
 from extractors.patterns.parameter_gradient import COLUMNS, summed_over_rows
 from extractors.patterns.stored_scale import QUANTISE, divided_by_largest, kept_scales
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.carried_sums import leads
 from kb.analysis.chosen_positions import chosen_positions
+from kb.analysis.composed_sums import left_by_states
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop
@@ -136,11 +138,8 @@ class SideOutput(Pattern):
     )
     near_misses = (
         NearMiss(SCORES_THREADS, why="scores, read again", value="statistics saved for backward"),
-        NearMiss(
-            PACKED_SCALE,
-            why="a scale, in the array of what it scales",
-            value="none",
-        ),
+        NearMiss(PACKED_SCALE, why="a scale, in the array of what it scales", value="none"),
+        NearMiss(ONE_STEP, why="what is read from the state is the result, however narrow"),
         NearMiss(REPLAYED_THREADS.replace("kept != nullptr", "n > 4"), why="the work decides"),
         NearMiss(
             vary(REPLAYED_THREADS, ("kept[i] = x[i] > 0.f", "kept[i] = 0")),
@@ -201,7 +200,7 @@ class SideOutput(Pattern):
         if states:
             yield self.decide(facts, "final state", [*states, *self._before(facts, states)])
             return
-        summed = summed_over_rows(facts)
+        summed = [*summed_over_rows(facts), *left_by_states(facts)]
         asked = [s for s in self._asked(facts) if s not in summed]
         given = [s for s in facts.stores if s not in asked]
         if not any(

@@ -8,10 +8,12 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, LAYER_NORM_POINTER, NORM_BACKWARD
 from extractors.patterns.intermediate_stored import IntermediateStored
+from extractors.patterns.norm_kind import ONE_STEP
 from extractors.patterns.parameter_gradient import summed_over_rows
 from extractors.patterns.side_index import of_many, shared
 from extractors.patterns.side_output import SideOutput, width
 from kb.analysis.accesses import Access
+from kb.analysis.composed_sums import left_by_states
 from kb.analysis.facts import Facts
 from kb.analysis.loops import Role
 from kb.analysis.rebuilt import backward
@@ -69,6 +71,7 @@ class SummaryBeside(Pattern):
         Case(_LARGEST_THREADS, _VALUE),
     )
     near_misses = (
+        NearMiss(ONE_STEP, why="the result, which is read from the state beside it"),
         NearMiss(
             vary(_LARGEST, ("    tl.store(out + at, v, mask=tl.arange(0, T) < n)\n", "")),
             why="it is the output",
@@ -92,7 +95,8 @@ class SummaryBeside(Pattern):
             return
         side = _narrower(facts, plain)
         side = [s for s in side if self._summary(facts, s)]
-        side = [s for s in side if s not in summed_over_rows(facts)] if side else []
+        taken = [*summed_over_rows(facts), *left_by_states(facts)] if side else []
+        side = [s for s in side if s not in taken]
         if not side or backward(facts, side):
             return
         if not any(d for p in (SideOutput(), IntermediateStored()) for d in p.find(facts)):

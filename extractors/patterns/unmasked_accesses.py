@@ -15,7 +15,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Graph, Node
 from kb.analysis.idioms import against_extent, comparisons, sides
 from kb.analysis.stored import computed
-from kb.analysis.symbolic import Atom, AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, of
 from kb.analysis.values import Values
 from kb.evidence import Decision
 from kb.ir import MemorySpace, Op, TypeKind, walk
@@ -99,6 +99,19 @@ def turn(x, table, out, n, T: tl.constexpr):
     tl.store(out + row * n + at, v * by, mask=at < n)
 """
 )
+_AROUND = "modulo wrap instead of mask"
+_WHOLE = "none: extents are whole tiles"
+_RESIZED = (
+    POINTER
+    + """
+@triton.jit
+def resize(x, out, high, wide, by, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    row = at // wide % high
+    to = out + tl.program_id(1) * high * wide + row * wide + at % wide
+    tl.store(to, tl.load(x + tl.program_id(1) * n + (row * by).to(tl.int32)))
+"""
+)
 
 
 class UnmaskedAccesses(Pattern):
@@ -109,6 +122,7 @@ class UnmaskedAccesses(Pattern):
     axis = "boundary_handling"
     source = "Triton documentation, load: mask"
     matches = (
+        Case(_RESIZED, _AROUND),
         Case(_BARE, "none: extents are whole tiles"),
         Case(_SUMMED, "none: extents are whole tiles"),
         Case(_BARE_THREADS, "none: extents are whole tiles"),
@@ -122,6 +136,10 @@ class UnmaskedAccesses(Pattern):
         Case(vary(_TABLE, ("table + at)", "table + row % 4 * T + at)")), _SOME),
     )
     near_misses = (
+        NearMiss(
+            _RESIZED, why="lanes past the end begin anew", value="none: extents are whole tiles"
+        ),
+        NearMiss(vary(_RESIZED, (" % high", "")), why="no row is the first again", value=_AROUND),
         NearMiss(ADD_POINTER, why="every access is masked"),
         NearMiss(vary(_TABLE, ("table + at)", "table + at % n)")), why="positions are kept inside"),
         NearMiss(
@@ -179,7 +197,8 @@ class UnmaskedAccesses(Pattern):
         bare = all(a.mode in _POINTERS and _bare(a) for a in wide)
         stored = any(a.is_store for a in wide) or bool(computed(facts, facts.reductions))
         if wide and bare and facts.stores and stored:
-            yield self.decide(facts, "none: extents are whole tiles", wide)
+            around = all(_around(a) for a in wide if a.is_store) and any(a.is_store for a in wide)
+            yield self.decide(facts, _AROUND if around else "none: extents are whole tiles", wide)
         elif not any(a.padding for a in facts.loads) and (some := unmasked_beside(facts)):
             yield self.decide(facts, _SOME, some)
 
@@ -266,6 +285,13 @@ def _stored_past(facts: Facts, pointed: list[Access]) -> list[Access]:
         for a in stores
         if any(atom.args in held for i in a.index for atom in i.top() if atom.kind is AtomKind.LANE)
     ]
+
+
+def _around(access: Access) -> bool:
+    """Whether every lane is a remainder where it goes: lanes past the end begin again at the first
+    element."""
+    lanes = [a for e in access.index for a in e.top() if of(a).has(AtomKind.LANE)]
+    return bool(lanes) and all(a.kind is AtomKind.MOD for a in lanes)
 
 
 def _wrapped(atom: Atom) -> bool:

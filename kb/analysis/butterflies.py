@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Node
-from kb.ops import OpKind
+from kb.ops import OWN_THREAD, OpKind
 
 _LOOKS = VIEWS | CASTS | TURNS
-_MEETS = (OpKind.JOIN, OpKind.CAT, OpKind.SELECT, OpKind.IF, OpKind.INSERT)
+_CHOICES = (OpKind.SELECT, OpKind.IF)
+_MEETS = (OpKind.JOIN, OpKind.CAT, *_CHOICES, OpKind.INSERT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,9 +64,16 @@ def _meeting(graph: Graph, more: Node, less: Node) -> Node | None:
     """The first operation of those that put values together which takes both in."""
     reached = _users(graph, more.result)
     for node in _users(graph, less.result):
-        if node in reached:
+        if node in reached and (node.kind not in _CHOICES or _by_lane(graph, node)):
             return node
     return None
+
+
+def _by_lane(graph: Graph, choice: Node) -> bool:
+    """Whether the number of a lane or thread decides, so that both sides are kept; a step to the
+    left or right by what was read, as of a search, keeps one of them."""
+    tested = graph.upstream(choice.op.inputs[0], lambda n: n.op.kind == OpKind.LOAD)
+    return any(n.op.kind in (OpKind.ARANGE, *OWN_THREAD) for n in tested)
 
 
 def _users(graph: Graph, value: str) -> list[Node]:

@@ -161,6 +161,12 @@ def states_read(facts: Facts) -> list[Node]:
     return found
 
 
+def left_by_states(facts: Facts) -> list[Access]:
+    """Stores of what is read from a state that is changed, and stored, too: the results."""
+    read = states_read(facts)[2::3]
+    return [s for s in facts.stores if any(facts.graph.rests_on(s.value or "", n) for n in read)]
+
+
 def shifted_state(facts: Facts, taps: list[Node]) -> list[Node]:
     """Stores into an array that the taps of a convolution are loaded from."""
     read = {a.array for n in taps for v in n.op.inputs for a in facts.held_loads(v)}

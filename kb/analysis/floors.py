@@ -12,6 +12,8 @@ from kb.ops import COMPARISONS, READS, OpKind
 _LOOKS = VIEWS | CASTS
 _SCALED = frozenset({OpKind.MUL, OpKind.DIV})
 _ROOTS = frozenset({OpKind.LOG, OpKind.LOG2, OpKind.RSQRT})
+_ABOVE = frozenset({OpKind.GT, OpKind.GE})
+_BELOW = frozenset({OpKind.LT, OpKind.LE})
 _REACH = 12
 """Values looked at between the bound and what takes it."""
 
@@ -32,12 +34,9 @@ def floors(facts: Facts, kind: str = OpKind.MAXIMUM) -> list[Floor]:
     whose result is taken as a divisor, for its exponent, or by a root or logarithm; a clamp from
     below is a maximum."""
     found = []
-    clamps = facts.graph.of(OpKind.CLAMP) if kind == OpKind.MAXIMUM else []
-    for node in (*facts.graph.of(kind), *clamps):
-        sides = [(node.op.operand("x") or "", node.op.operand("low") or "")]
-        if node.op.kind != OpKind.CLAMP:
-            sides = [(a, b) for a, b in (node.op.inputs[:2], node.op.inputs[1::-1])]
-        for bounded, low in sides:
+    bounds = (OpKind.CLAMP, OpKind.SELECT) if kind == OpKind.MAXIMUM else ()
+    for node in facts.graph.of(kind, *bounds):
+        for bounded, low in _sides(facts, node):
             number = _number(facts, low)
             handed = _filling(facts, low) in facts.graph.function.parameter_names
             if not (handed or number is not None) or not facts.feeding(bounded):
@@ -46,6 +45,27 @@ def floors(facts: Facts, kind: str = OpKind.MAXIMUM) -> list[Floor]:
             if taken is not None:
                 found.append(Floor(node, bounded, number, taken))
     return found
+
+
+def _sides(facts: Facts, node: Node) -> list[tuple[str, str]]:
+    """What an operation bounds, and by what; of a choice, where it is the larger of the two."""
+    if node.op.kind == OpKind.CLAMP:
+        return [(node.op.operand("x") or "", node.op.operand("low") or "")]
+    if node.op.kind != OpKind.SELECT:
+        return [(a, b) for a, b in (node.op.inputs[:2], node.op.inputs[1::-1])]
+    test = facts.graph.producer(node.op.operand("condition") or "")
+    if test is None or test.op.kind not in _ABOVE | _BELOW:
+        return []
+    over, under = test.op.inputs[:2] if test.op.kind in _ABOVE else test.op.inputs[1::-1]
+    kept, other = (_alike(facts, node.op.operand(side)) for side in ("x", "y"))
+    larger = (kept, other) == (_alike(facts, over), _alike(facts, under))
+    return [(over, under), (under, over)] if larger else []
+
+
+def _alike(facts: Facts, value: str | None) -> str | float | None:
+    """A number that is written down, or what a value is."""
+    number = _number(facts, value or "")
+    return number if number is not None else facts.graph.core(value)
 
 
 def counts(facts: Facts, value: str) -> bool:

@@ -348,7 +348,7 @@ def partial_reductions(facts: Facts) -> list[Node]:
             or _over_own_part(facts, node)
         )
     ]
-    return [] if found and any(of_elements(facts, s) for s in facts.stores) else found
+    return [] if found and any(of_elements(facts, s, found) for s in facts.stores) else found
 
 
 def _over_own_part(facts: Facts, reduction: Node) -> bool:

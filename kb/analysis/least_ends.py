@@ -32,9 +32,22 @@ def least(facts: Facts, loop: Loop) -> list[Node]:
 
 
 def least_end(facts: Facts, loop: Loop) -> list[Node | Lines]:
-    """The same of a loop of threads that counts by itself, with the loop."""
-    ends = least(facts, loop) if facts.of_threads and loop.range is None else []
-    return [*ends, loop.node.head] if ends and not facts.contractions else []
+    """The same of a loop that counts by itself, with the loop; or the two ends that it asks for,
+    the range of the block and the problem's."""
+    if loop.range is not None or facts.contractions:
+        return []
+    ends = least(facts, loop) if facts.of_threads else _either_end(facts, loop)
+    return [*ends, loop.node.head] if ends else []
+
+
+def _either_end(facts: Facts, loop: Loop) -> list[Node]:
+    """What gives the end of a block's own range, where a loop over memory stops at that and at
+    another end, whichever comes first."""
+    ends = _ends(facts.graph, loop.node)
+    own = [v for v in ends if facts.graph.roots(v, OpKind.BLOCK_ID)]
+    made = [n for v in own if (n := facts.graph.producer(v)) is not None]
+    touched = any(a.node.inside(loop.node) for a in facts.accesses)
+    return made if touched and len(own) < len(ends) else []
 
 
 def _ends(graph: Graph, loop: Node) -> list[str]:

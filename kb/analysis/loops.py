@@ -370,8 +370,7 @@ def _workers(loop: Loop, step: Expr) -> bool:
 
 
 def blocked(loop: Loop, values: Values) -> bool:
-    """True when a loop walks a contiguous chunk of work that starts at a multiple of the own block
-    id."""
+    """True for a walk over a chunk of work that starts at a multiple of the own block id."""
     if loop.low is None or loop.high is None or persistent(loop, values):
         return False
     low, high = values.expr(loop.low), values.expr(loop.high)
@@ -387,7 +386,8 @@ def _steps(loop: Loop, values: Values) -> bool:
     for node in graph.of(OpKind.FOR):
         if _bounds(graph, node)[:2] != (loop.low, loop.high):
             continue
-        names = [a.name for a in node.op.regions[-1].arguments[1:]]
+        begun = zip(graph.inits(node), node.op.regions[-1].arguments[1:], strict=False)
+        names = [a.name for init, a in begun if not left_over(graph, init, a.name)]
         states = [name for name in names if name not in values.increments]
         stored = [n.op.operand("value") for n in graph.of(OpKind.STORE) if n.inside(node)]
         if any(leads(graph, v, state) for v in stored if v is not None for state in states):

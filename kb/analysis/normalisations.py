@@ -10,7 +10,7 @@ from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import is_wide
 from kb.analysis.row_sums import row_sums
-from kb.ops import READS, OpKind
+from kb.ops import READS, REDUCTIONS, OpKind
 
 _MOVES = COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
 
@@ -83,12 +83,22 @@ def _takes_mean(facts: Facts, node: Node, over: str, under: tuple[str, ...], roo
     """A row less a number that was reduced from it, which is not computed from the root. Where the
     rounds of a loop write the differences back where the row lies, what they wrote is no part of
     it."""
-    mean = [n for v in under for n in row_sums(facts, v)]
+    mean = [n for v in under for n in row_sums(facts, v) if not _of_two(facts, n, over)]
     if not mean or any(facts.graph.rests_on(v, root) for v in under):
         return False
     arrays = _arrays(facts, over) & {a for v in under for a in _arrays(facts, v)}
     made = set(facts.graph.upstream(over, lambda n: n.op.kind in READS or _beside(facts, n, node)))
     return bool(arrays) and not any(n in made for n in row_sums(facts, over))
+
+
+def _of_two(facts: Facts, total: Node, over: str) -> bool:
+    """Whether a tile of products of loaded numbers is summed that is not the row itself: a product
+    of a matrix or of two vectors, no mean."""
+    made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+    if total.op.kind not in REDUCTIONS or made is None or made.op.kind != OpKind.MUL:
+        return False
+    loaded = all(facts.feeding(value) for value in made.op.inputs[:2])
+    return loaded and made is not facts.graph.producer(facts.graph.core(over))
 
 
 def _beside(facts: Facts, other: Node, node: Node) -> bool:

@@ -315,8 +315,12 @@ def _left(end: Node, value: str) -> list[str]:
     return [row.name for given, row in rows if given == value]
 
 
-def of_elements(facts: Facts, store: Access) -> bool:
-    """True for a store of what single elements become, perhaps by what was reduced."""
+def of_elements(facts: Facts, store: Access, reduced: list[Node]) -> bool:
+    """True for a store of what single elements become, perhaps by what was reduced; or of a number
+    in every round of a loop that the reductions did not give."""
+    counted = any(index.has(AtomKind.INDUCTION) for index in store.index)
+    if counted and not any(facts.graph.rests_on(store.value or "", n) for n in reduced):
+        return True
     nodes = facts.graph.upstream(store.value or "", lambda n: n.op.kind in _REDUCED)
     found = [a for n in nodes if (a := facts.access(n)) is not None and not a.is_store]
     return any(index.has(AtomKind.LANE) for a in found for index in a.index)

@@ -226,6 +226,13 @@ def floor_div(left: Expr, right: Expr) -> Expr:
     return of(bounded(f"({_side(left)} // {_side(right)})", AtomKind.FLOOR_DIV, (left, right)))
 
 
+def second_half(size: Expr) -> Expr:
+    """How long a range is that begins in the middle of an even extent and ends with it: as long as
+    the first half. Any other size is what it is."""
+    halves = [a for a in size.top() if a.kind is AtomKind.FLOOR_DIV and a.args[1].constant == 2]
+    return next((of(a) for a in halves if sub(a.args[0], of(a)) == size), size)
+
+
 def ceil_div(left: Expr, right: Expr) -> Expr:
     """Quotient rounded up."""
     below = right.constant

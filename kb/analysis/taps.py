@@ -32,7 +32,8 @@ def shifted(facts: Facts) -> list[list[Access]]:
 def _ends(facts: Facts, access: Access, beside: list[Access]) -> bool:
     """Whether a whole number says where a part begins or ends: it is taken off its neighbour, or
     bounds a loop."""
-    if facts.types.dtype(access.value) not in _COUNTS:
+    whole = facts.types.dtype(access.value) in _COUNTS or access.value in facts.offset_loads
+    if not whole:
         return False
     bounds = [v for x in facts.loops for v in (x.low, x.high) if v is not None]
     others = [b for b in beside if b is not access]

@@ -306,7 +306,7 @@ class Values:
     def _arange(self, node: Node) -> Expr | None:
         start = node.op.operand("start")
         first = self.expr(start) if start is not None else s.ZERO
-        size = s.sub(self.expr(node.op.operand("size")), first)
+        size = s.second_half(s.sub(self.expr(node.op.operand("size")), first))
         lane = s.of(Atom(f"lane({size})[-1]", AtomKind.LANE, (size,), "-1"))
         return s.add(first, lane)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import sides
 from kb.analysis.symbolic import AtomKind
 from kb.ops import COMPARISONS, OWN_THREAD, OpKind
 
@@ -59,3 +63,10 @@ def _parameters(facts: Facts, value: str) -> set[str]:
     blocks = facts.values.expr(value).has(AtomKind.BLOCK, AtomKind.INDUCTION)
     held = {v for v in seen if v in facts.graph.arguments}
     return set() if blocks or held else seen & names
+
+
+def lanes_held(facts: Facts, access: Access, tests: Iterable[Node]) -> bool:
+    """Whether every lane that an access goes along is held against some extent."""
+    held = {a for test in tests for side in sides(facts, test) for a in side.atoms()}
+    lanes = {a for e in access.index for a in e.atoms() if a.kind is AtomKind.LANE}
+    return bool(lanes) and lanes <= held

@@ -6,7 +6,8 @@ import pytest
 
 from extractors.detect import detect
 from extractors.host.samples import vary
-from extractors.told_strides import ANY_ORDER, OTHER_ORDER, in_any_order, laid_out
+from extractors.told_strides import ANY_ORDER, DENSE, OTHER_ORDER, in_any_order, laid_out
+from extractors.told_together import told_together
 from tests.extractors.rules.support import subject
 
 _PRODUCT = """import torch
@@ -107,3 +108,75 @@ def test_any_order_of_axes(source: str, told: list[str]) -> None:
     detection = detect(found.facts.kernel, found.host)
     program = [*detection.decisions, *laid_out(detection, found.host), *found.host.decisions]
     assert [d.value for d in in_any_order(detection, found.host, program)] == told
+
+
+_ROWS = """import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale(x, by, out, sx, so, heads, T: tl.constexpr):
+    i = tl.program_id(0)
+    j = tl.program_id(1)
+    at = tl.arange(0, T)
+    w = tl.load(by + i * heads + j)
+    v = tl.load(x + (i * 8 + j) * sx + at)
+    tl.store(out + (i * 8 + j) * so + at, v * w)
+
+def run(x, by):
+    assert x.is_contiguous()
+    out = torch.empty_strided((32, 64), (128, 1))
+    scale[(4, 8)](x, by, out, x.stride(0), out.stride(0), by.shape[1], T=64)
+    return out
+"""
+
+
+def _layouts(source: str) -> dict[str, set[int]]:
+    """Lines of each way in which arrays must lie."""
+    found = subject(source)
+    detection = detect(found.facts.kernel, found.host)
+    told = told_together(detection, found.host)
+    rows = [d for d in told if d.axis == "layout_contract"]
+    return {d.value: {n for first, last in d.lines for n in (first, last)} for d in rows}
+
+
+@pytest.mark.parametrize(
+    ("handed", "extent"),
+    [
+        pytest.param("by.shape[1]", True, id="an extent is no stride"),
+        pytest.param("by.stride(0)", False, id="a stride"),
+    ],
+)
+def test_what_is_as_far_apart_as_an_extent(handed: str, extent: bool) -> None:
+    found = _layouts(_ROWS.replace("by.shape[1]", handed))
+    assert (10 in found["strides as arguments"]) is not extent
+    assert found["strides as arguments"] > {11, 12}
+    assert DENSE not in found
+
+
+def test_extents_alone_mean_rows_that_follow_each_other() -> None:
+    found = _layouts(vary(_ROWS, ("* sx", "* 64"), ("* so", "* 64")))
+    assert 10 in found[DENSE]
+    assert "strides as arguments" not in found
+
+
+def test_a_part_of_a_tile_is_no_stride() -> None:
+    found = _layouts(_ROWS.replace("by.shape[1]", "by.shape[1] // 2"))
+    assert 10 not in found["strides as arguments"]
+    assert DENSE not in found
+
+
+@pytest.mark.parametrize(
+    ("demanded", "lines"),
+    [
+        pytest.param("x", {6, 11, 12, 15}, id="an array whose rows have a stride"),
+        pytest.param("by", {15}, id="another array"),
+    ],
+)
+def test_arrays_that_are_checked_are_told_with_their_own_strides(
+    demanded: str, lines: set[int]
+) -> None:
+    checked = _ROWS.replace("x.is_contiguous()", f"{demanded}.is_contiguous()")
+    found = _layouts(vary(checked, ("by + i * heads + j", "by + i")))
+    assert found["contiguous tensors demanded"] == lines
+    assert (15 in found["strides as arguments"]) is (demanded == "x")

@@ -12,7 +12,8 @@ from extractors.host.passes import PASSES
 from extractors.host.samples import vary
 from extractors.patterns.cases_merges import MERGE
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
-from extractors.told_together import STAGES, merged_decisions, told_together
+from extractors.told_merged import merged_decisions
+from extractors.told_together import STAGES, told_together
 from kb.evidence import AxisKind, Decision
 from tests.extractors.rules.support import subject
 
