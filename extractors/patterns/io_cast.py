@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS, SCATTERED, STARTS
 from kb.analysis.accesses import Access
@@ -92,6 +92,20 @@ _BY_TYPE = vary(
      "v = tl.load(x + row * sx + at, mask=inside, other=0.0).to(wide)"),
     ("(c * r * g + h).to(tl.float16)", "(c * r * g + h).to(wide)"),
 )  # fmt: skip
+_BY_FLAG = (
+    POINTER
+    + """
+@triton.jit
+def bend(x, out, n, FINE: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at, mask=at < n)
+    if FINE:
+        made = tl.exp(v.to(tl.float32)).to(v.dtype)
+    else:
+        made = tl.exp(v)
+    tl.store(out + at, made, mask=at < n)
+"""
+)
 _COUNTED = vary(
     ADD_POINTER,
     ("    tl.store(", "    tl.atomic_add(x, tl.sum(tl.load(y + at, mask=inside), axis=0)"
@@ -141,6 +155,7 @@ class IoCast(Pattern):
         Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
         Case(_CHOSEN, "downcast on store"),
         Case(_BY_TYPE, "upcast on load, implicit cast on store"),
+        Case(_BY_FLAG, "upcast on load, downcast on store"),
         Case(_COUNTED, "stay in storage dtype"),
         Case(COPY, "stay in storage dtype"),
         Case(ADD_POINTER, "stay in storage dtype"),
@@ -159,6 +174,11 @@ class IoCast(Pattern):
         Case(_FILLED_WORDS, "upcast on load, downcast on store"),
     )
     near_misses = (
+        NearMiss(
+            vary(_BY_FLAG, ("made = tl.exp(v)\n", "made = tl.exp(v.to(tl.float32))\n")),
+            why="one side of the branch is stored as it was computed",
+            value="upcast on load, downcast on store",
+        ),
         NearMiss(COPY, why="nothing is cast", value="upcast on load, downcast on store"),
         NearMiss(ROW_NORM, why="rows are widened", value="stay in storage dtype"),
         NearMiss(PRODUCT, why="the sum is narrowed", value="stay in storage dtype"),
@@ -284,9 +304,12 @@ class IoCast(Pattern):
         return self._cast(facts, value) or packed(facts, value) or _kept(facts, value)
 
     def _cast(self, facts: Facts, value: str) -> list[Node]:
-        """The casts that hand a value on; on every side where a branch chooses the type."""
-        ends = facts.graph.ends(value, VIEWS | TURNS)
-        if any(n.op.kind not in CASTS or self._by_choice(facts, n) for n in ends):
+        """The casts that hand a value on; on every side where a branch chooses the type, but those
+        on which it is of the type of an array."""
+        every = facts.graph.ends(value, VIEWS | TURNS)
+        ends = [n for n in every if n.op.kind in CASTS]
+        same = [facts.types.dtype(n.result).startswith("dtypeof") for n in every if n not in ends]
+        if not all(same) or any(self._by_choice(facts, n) for n in ends):
             return []
         kinds = [(facts.types.dtype(n.op.inputs[0]), facts.types.dtype(n.result)) for n in ends]
         return [

@@ -131,7 +131,7 @@ class StationaryOperandChoice(Pattern):
             found = self._name(facts, product, sides, loop)
             if found is not None:
                 value, kept = found
-                places.setdefault(value, []).extend((*kept, loop))
+                places.setdefault(value, []).extend((*kept, loop, *_begun(facts, loop)))
         for total in score_sums(facts):
             if total.loop is not None and total.loop not in seen:
                 row = self._kept_row(facts, total, total.loop)
@@ -246,6 +246,14 @@ class StationaryOperandChoice(Pattern):
         operands = [p.op.operand(role) for p in inside for role in ("lhs", "rhs")]
         loads = [a for v in operands for a in facts.held_loads(v) or self._loads(facts, v, loop)]
         return [a for a in loads if not a.node.inside(loop)]
+
+
+def _begun(facts: Facts, loop: Node) -> list[Node]:
+    """Where the accumulators of a loop are made that begin as zeros before it."""
+    known = facts.loop(loop)
+    sums = known.of(Role.ACCUMULATOR) if known is not None else []
+    made = (facts.graph.producer(facts.graph.core(c.init)) for c in sums)
+    return [n for n in made if n is not None and n.op.kind in (OpKind.ZEROS, OpKind.FULL)]
 
 
 def _kept_before(facts: Facts) -> list[Where]:
