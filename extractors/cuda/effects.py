@@ -9,7 +9,7 @@ from extractors.cuda.packs import takes
 from extractors.cuda.values import UNKNOWN, Closure, Frame, Kind, Named, Pointing, Slot, Val
 from kb.dialects.cuda import CUDA
 from kb.dialects.cuda_libraries import BY_VALUE
-from kb.dialects.cute import READ_ONLY, RETILED, SEEN_ANEW, SPACES, written_by
+from kb.dialects.cute import READ_ONLY, RETILED, SEEN_ANEW, written_by
 
 MAX_VISITS = 60_000
 
@@ -103,11 +103,11 @@ class EffectReader(OperatorReader):
         self._walk(node.arguments, hidden, found, visits, frame)
         named = function
         if isinstance(function, n.Field):
-            asks = function.name in READ_ONLY and not self.library.methods(function.name)
+            asks = function.name in READ_ONLY and self.library.tensor_method(function.name)
             if not asks and not self._asks(function, frame):
                 self._root(function.operand, hidden, found, frame)
             self._walk(function.operand, hidden, found, visits, frame)
-            if function.name in READ_ONLY and not self.library.methods(function.name):
+            if function.name in READ_ONLY and self.library.tensor_method(function.name):
                 return
             named = function.operand if function.name == "operator()" else function
         if isinstance(named, n.Name):
@@ -184,8 +184,7 @@ class EffectReader(OperatorReader):
         """True for a function, of the language or known, that writes none of its arguments."""
         if "mma_sync" in name:
             return False
-        head, _, last = name.rpartition("::")
-        if head in SPACES and last in READ_ONLY and (head or not self.library.functions(last)):
+        if self.library.of_cute(name) in READ_ONLY:
             return True
         return name in CUDA.by_path or name in CUDA.dtypes or name in BY_VALUE
 
@@ -271,9 +270,7 @@ class EffectReader(OperatorReader):
         """Which arguments an algorithm over tensors writes; None for any other function."""
         if not isinstance(called, n.Name) or frame.find(called.text) is not None:
             return None
-        head, _, last = called.text.rpartition("::")
-        own = not head and self.library.functions(last)
-        return written_by(last, count) if head in SPACES and not own else None
+        return written_by(self.library.of_cute(called.text), count)
 
     def _of_registers(self, called: n.Name, frame: Frame) -> bool:
         """Whether what is called is a tensor in registers: its elements are asked for."""
@@ -286,11 +283,8 @@ class EffectReader(OperatorReader):
         """Whether a call shows a tensor under another layout."""
         function = node.function if isinstance(node, n.Call) else None
         if isinstance(function, n.Field):
-            return function.name in RETILED
-        return isinstance(function, n.Name) and (
-            function.text.rpartition("::")[2] in SEEN_ANEW
-            and not self.library.functions(function.text)
-        )
+            return function.name in RETILED and self.library.tensor_method(function.name)
+        return isinstance(function, n.Name) and self.library.of_cute(function.text) in SEEN_ANEW
 
     def _is_pointer(self, node: n.Expr, hidden: frozenset[str], frame: Frame) -> bool:
         """Whether a field of a variable is a pointer: what it leads to is no part of the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -14,6 +14,7 @@ from extractors.cuda.macros import Macro, elsewhere
 from extractors.cuda.parse import parse
 from extractors.cuda.preprocess import Prepared, prepare
 from extractors.cuda.public_headers import DEFINITIONS
+from kb.dialects.cute import SPACES
 
 PUBLIC_PATH = "<public headers>"
 MAX_HEADERS = 48
@@ -80,8 +81,21 @@ class Library:
     no other one takes its identity."""
     unfolded: dict[int, tuple[n.Definition, n.Definition]] = field(default_factory=dict)
     """Kernels with the work of functions in them, kept in the same way."""
+    tensors: bool = False
+    """Whether the file, or a header of its, names CuTe."""
     _given: dict[str, tuple[n.Expr, ...]] = field(default_factory=dict)
     _instances: dict[str, list[Instance]] | None = None
+
+    def of_cute(self, name: str) -> str:
+        """The last name of a function of CuTe; empty for one of the file or of another library."""
+        head, _, last = name.rpartition("::")
+        if head not in SPACES or not (head or self.tensors):
+            return ""
+        return last if head or not self.functions(last) else ""
+
+    def tensor_method(self, name: str) -> bool:
+        """Whether a method may be one of CuTe's types: no struct of the files has it."""
+        return self.tensors and not self.methods(name)
 
     def instances(self, name: str) -> list[Instance]:
         """Wherever the host code of the file names a template with arguments."""
@@ -240,6 +254,11 @@ def _include(
         headers.append(header)
         new = {k: v for k, v in header.macros.items() if k not in macros}
         macros.update({k: elsewhere(v) for k, v in new.items()})
+
+
+def names_cute(text: str, headers: Iterable[Header]) -> bool:
+    """Whether a file, or a header that it includes, speaks of CuTe."""
+    return "cute" in text or any("cute" in one.mentioned for one in headers)
 
 
 def _header(path: str, text: str, macros: dict[str, Macro], profile: Profile) -> Header:

@@ -31,7 +31,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.conditions import BLACKWELL
 from extractors.cuda.helpers import HelperReader
 from extractors.cuda.instances import codes, traits
-from extractors.cuda.library import Library, Load, gather
+from extractors.cuda.library import Library, Load, gather, names_cute
 from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
 from extractors.cuda.values import UNKNOWN, Callee, Frame, Kind, Slot, Val
@@ -94,7 +94,7 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
             hint="Split the file.",
         )  # fmt: skip
     prepared, headers = gather(text, path, load)
-    library = Library(parse(prepared, shown or path), headers)
+    library = Library(parse(prepared, shown or path), headers, tensors=names_cute(text, headers))
     later = _Later(text, path, load, shown or path)
     notes: list[Diagnostic] = []
     kernels: list[Kernel] = []
@@ -136,7 +136,8 @@ class _Later:
         """The definition that has a body there, with what it may name."""
         if self._library is None:
             prepared, headers = gather(self.text, self.path, self.load, BLACKWELL)
-            self._library = Library(parse(prepared, self.shown), headers)
+            tensors = names_cute(self.text, headers)
+            self._library = Library(parse(prepared, self.shown), headers, tensors=tensors)
         for one in _global(self._library.unit):
             if (
                 one.name == empty.name

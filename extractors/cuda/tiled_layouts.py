@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 
 from extractors.cuda import nodes as n
 from extractors.cuda.engine import EngineReader
-from extractors.cuda.values import Kind, Mode, Val
+from extractors.cuda.values import Kind, Memory, Mode, Slot, Val
 from kb.dialects import cute
 from kb.ir import Literal
 from kb.ops import OpKind
@@ -23,10 +23,25 @@ class LayoutReader(EngineReader):
 
     def of_cute(self, function: n.Name) -> str:
         """The name of a function of CuTe; empty for one of the file, or of another library."""
-        head, _, last = function.text.rpartition("::")
-        if head not in cute.SPACES or self.frame.find(function.text) is not None:
-            return ""
-        return last if head or not self.library.functions(last) else ""
+        bound = self.frame.find(function.text)
+        return self.library.of_cute(function.text) if bound is None else ""
+
+    def is_tensor(self, function: n.Name) -> bool:
+        """Whether a name is of memory that has a layout, or of coordinates."""
+        bound = self.frame.find(function.text)
+        if isinstance(bound, Slot | Memory):
+            of_memory = bound.kind.to is not None or bool(bound.kind.shape)
+            return of_memory or bound.kind.record == cute.COORDINATES
+        return isinstance(bound, Val) and bound.kind.record == cute.COORDINATES
+
+    def gives_tensor(self, node: n.Expr) -> bool:
+        """Whether a call gives a tensor, a part of one, or what its pointer is."""
+        called = node.function if isinstance(node, n.Call) else None
+        if isinstance(called, n.Field):
+            return called.name in ("data", "get") or called.name in cute.PARTS | cute.RETILED
+        if isinstance(called, n.Call):
+            return self.gives_tensor(called)
+        return isinstance(called, n.Name) and (self.is_tensor(called) or bool(self.of_cute(called)))
 
     def coordinates(self, given: Sequence[n.Expr]) -> Iterator[n.Expr | None]:
         """The coordinates of a tuple and those inside, None for a whole axis."""

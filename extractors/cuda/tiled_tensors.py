@@ -37,7 +37,7 @@ class TensorReader(LayoutReader):
             return self._of_made(node, function, hint)
         if not isinstance(function, n.Name):
             return None
-        if self._is_tensor(function):
+        if self.is_tensor(function):
             return self._at(node, hint)
         last = self.of_cute(function)
         return self._made(node, function, last, hint) if last else None
@@ -68,13 +68,6 @@ class TensorReader(LayoutReader):
                 return self.read(asked, hint) if isinstance(asked, n.Call) else None
         return super().static_member(head, name, at, hint, scope)
 
-    def _is_tensor(self, function: n.Name) -> bool:
-        bound = self.frame.find(function.text)
-        if isinstance(bound, Slot | Memory):
-            of_memory = bound.kind.to is not None or bool(bound.kind.shape)
-            return of_memory or bound.kind.record == cute.COORDINATES
-        return isinstance(bound, Val) and bound.kind.record == cute.COORDINATES
-
     def tensor_place(self, node: n.Call) -> Where | None:
         """Where an element, a part or another layout of a tensor lies; None for what is no place,
         and for a part of a tensor over memory, which is a pointer."""
@@ -87,7 +80,7 @@ class TensorReader(LayoutReader):
             return held if over and isinstance(function.operand, n.Name) else None
         if not isinstance(function, n.Name):
             return None
-        if self._is_tensor(function):
+        if self.is_tensor(function):
             return self._part_at(node, function)
         last = self.of_cute(function)
         if last in cute.SEEN_ANEW and node.arguments:
@@ -257,7 +250,7 @@ class TensorReader(LayoutReader):
         """Registers of a product for a tile of an operand, or of its accumulator."""
         dtype = "?"
         if name.endswith("_C"):
-            dtype = self.atom(kind)[0].accumulator or "f32"
+            dtype = self.atom(kind)[0].accumulator or "?"
         elif (where := self.place(of)) is not None or isinstance(of, n.Name):
             held = where.kind if where is not None else UNKNOWN
             dtype = (held.to or held).dtype
@@ -280,6 +273,8 @@ class TensorReader(LayoutReader):
         return made
 
     def _got(self, function: n.Name, of: n.Expr, at: n.Place, hint: str) -> Val | None:
+        if isinstance(of, n.Call) and not self.gives_tensor(of):
+            return None
         value = self.read(of)
         mode = digits(function.arguments[0])
         if value.kind.record == cute.COORDINATES:
@@ -361,6 +356,8 @@ class TensorReader(LayoutReader):
 
     def _of_method(self, node: n.Call, function: n.Field, hint: str) -> Val | None:
         name, given, at = function.name, node.arguments, node.at
+        if not self.library.tensor_method(name):
+            return None
         if name in cute.SLICES and len(given) == 1:
             thread = self.read(given[0])
             return self.partition(
@@ -379,7 +376,7 @@ class TensorReader(LayoutReader):
         if name in ("data", "get") and not given:
             held = self.place(function.operand) if isinstance(function.operand, n.Name) else None
             tensor = held is not None and held.kind.to is not None and not held.kind.shape
-            if tensor or isinstance(function.operand, n.Call):
+            if tensor or self.gives_tensor(function.operand):
                 inner = self.read(function.operand)
                 return inner if inner.kind.to is not None else None
         return None
