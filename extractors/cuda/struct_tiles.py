@@ -26,7 +26,7 @@ def tiles_by_struct(definition: n.Definition, library: Library, path: str) -> It
             if any(len(numbers) > 1 for numbers in several.values()):
                 lines = {place(one.at) for one in same}
                 yield Decision(
-                    axis="tile_selection", value="heuristic(shape)", kind=AxisKind.HOST,
+                    axis="tile_selection", value="heuristic(shape)", kind=AxisKind.TUNING,
                     pattern="closed-form-tile-heuristic", lines=tuple(sorted(lines)),
                 )  # fmt: skip
 
