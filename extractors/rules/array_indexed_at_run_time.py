@@ -38,6 +38,16 @@ _LOADED = vary(
     ("float* out, int n", "float* out, const int* at"),
     ("held[threadIdx.x % 16]", "held[at[blockIdx.x]]"),
 )
+_TENSOR = """
+using namespace cute;
+template <typename Layout> __global__ void pick(const float* x, float* out) {
+  Tensor held = make_tensor<float>(Layout{});
+  for (int i = 0; i < held.size(); ++i) { held(i) = x[blockIdx.x * size(held) + i]; }
+  float sum = 0.0f;
+  for (int i = 0; i < held.size(); ++i) { sum += held(i); }
+  out[blockIdx.x * 32 + threadIdx.x] = sum;
+}
+"""
 
 
 class ArrayIndexedAtRunTime(Rule):
@@ -67,6 +77,7 @@ class ArrayIndexedAtRunTime(Rule):
             vary(_COUNTED, ("int k = 0; k < n; ++k", "int k = threadIdx.x; k < 512; k += 32"), ("held[k]", "held[k / 32]")),
             why="the round of a loop whose rounds are known",
         ),
+        NearMiss(_TENSOR, why="the extents of a tensor of a library are in its type"),
         NearMiss(
             vary(_COUNTED, ("sum += held[k]", "if (k < 16) sum += x[k]")), why="an array of the kernel"
         ),
@@ -111,10 +122,13 @@ def _indexed(facts: Facts) -> Iterator[tuple[Node, str, str]]:
 
 
 def _declared(facts: Facts, array: str) -> str:
-    """The name of an array that the kernel fills itself, of more than a few elements."""
+    """The name of an array that the kernel fills itself, of more than a few elements; a tile of
+    a library, whose extents are in types, is none."""
     graph = facts.threads
     type_ = _type(facts, array)
     if type_ is None or type_.space is not MemorySpace.REGISTER or not type_.shape:
+        return ""
+    if "?" in type_.shape:
         return ""
     if all(one.isdigit() for one in type_.shape) and prod(map(int, type_.shape)) <= FEW:
         return ""
