@@ -51,6 +51,7 @@ _SINK_THREADS = vary(
 )
 
 
+_REAL = "ct.astype(ct.arange(TM, dtype=ct.int32) < 4, ct.float32)"
 _SINK_LAST = vary(
     ATTENTION,
     ("out, rate: float", "out, sinks, rate: float"),
@@ -158,6 +159,16 @@ class AttentionSink(Pattern):
         Case(_SINK_THREADS, "sink in the running max init + denominator in the epilogue"),
         Case(_SINK_MERGED, "sink in the denominator of the merge"),
         Case(_SINK_LAST, "sink in the denominator after the loop"),
+        *(
+            Case(
+                vary(
+                    _SINK_LAST,
+                    ("ct.gather(sinks, head)", f"ct.gather(sinks, head)\n    sink = {told}"),
+                ),
+                "sink in the denominator after the loop",
+            )
+            for told in (f"sink * {_REAL}", f"{_REAL} * sink")
+        ),
         Case(_SINK_RAISED, "sink in the maximum and the denominator after the loop"),
         Case(_SINK_BESIDE, "sink in the denominator after the loop"),
         Case(_SINK_LAST_THREADS, "sink in the denominator after the loop"),
@@ -231,11 +242,12 @@ class AttentionSink(Pattern):
         for e in facts.exponentials if sums and maxima else ():
             if e.node.loops or e.score is None or e.statistic is None:
                 continue
-            if facts.graph.roots(e.score, *CONTRACTIONS, *LOOPS) or not facts.feeding(e.score):
+            fed = facts.feeding(e.score) or facts.feeding(e.scale or "")
+            if facts.graph.roots(e.score, *CONTRACTIONS, *LOOPS) or not fed:
                 continue
             if not any(leads(facts.graph, e.statistic, v) for v in maxima):
                 continue
-            if {a.array for a in facts.feeding(e.score)} <= self._walked(facts):
+            if {a.array for a in fed} <= self._walked(facts):
                 continue  # elements of the row itself that its rounds leave over
             added = [
                 n

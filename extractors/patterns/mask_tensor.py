@@ -130,10 +130,12 @@ class MaskTensor(Pattern):
     def _tile(self, facts: Facts, value: str) -> list[Access]:
         """The loads of a tile that has rows and columns, perhaps scaled or compared."""
         node = facts.graph.producer(facts.graph.through(value, _LOOKS))
-        if node is not None and node.op.kind in {OpKind.MUL, *COMPARISONS}:
-            value = node.op.inputs[0]
-        wide = [e for e in facts.types.shape(value) if e != "1"]
-        return facts.held_loads(value) if len(wide) > 1 else []
+        taken = node is not None and node.op.kind in {OpKind.MUL, *COMPARISONS}
+        for one in node.op.inputs[:2] if node is not None and taken else (value,):
+            wide = [e for e in facts.types.shape(one) if e != "1"]
+            if len(wide) > 1 and (loads := facts.held_loads(one)):
+                return loads
+        return []
 
     def scores(self, facts: Facts, node: Node, products: list[Node]) -> bool:
         """Whether what is computed here are scores of a product before their exponential."""
