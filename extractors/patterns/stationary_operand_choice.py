@@ -79,6 +79,15 @@ def product(a, b, out, k: Int, TM: Int, TK: Int):
 )
 
 
+_ADDS = "        acc += tl.dot(x, y)\n"
+_OTHER = "        tl.store(side + n[None, :] + t, tl.dot(held, y))\n"
+_BESIDE = vary(
+    PRODUCT_POINTER,
+    ("a, b, out,", "a, b, side, out,"),
+    ("    acc = tl.zeros", "    held = tl.load(pa)\n    acc = tl.zeros"),
+)
+
+
 class StationaryOperandChoice(Pattern):
     """Loads that feed the products of a loop are split into those before the loop and those inside
     it."""
@@ -97,6 +106,8 @@ class StationaryOperandChoice(Pattern):
         Case(_ROWS_TILE, _VECTOR),
         Case(_LINEAR, "row tile of the scores kept, columns streamed"),
         Case(vary(PRODUCT_POINTER, ("dot(x, y)", "dot(x, y * 0.5 + 1.0)")), "C-stationary GEMM"),
+        Case(vary(_BESIDE, (_ADDS, _ADDS + _OTHER)), "C-stationary GEMM"),
+        Case(vary(_BESIDE, (_ADDS, _OTHER + _ADDS)), "C-stationary GEMM"),
         Case(vary(PRODUCT_POINTER, ("acc.to(", "tl.exp(acc).to(")), "C-stationary GEMM"),
     )
     near_misses = (
@@ -122,13 +133,12 @@ class StationaryOperandChoice(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         seen: set[Node] = set()
         places: dict[str, list[Where]] = {}
-        for product in facts.contractions:
+        for product in sorted(facts.contractions, key=lambda p: not self._streams(facts, p)):
             loop = product.loop
             if loop is None or loop in seen:
                 continue
             seen.add(loop)
-            sides = [self._loads(facts, product.op.operand(role), loop) for role in ("lhs", "rhs")]
-            found = self._name(facts, product, sides, loop)
+            found = self._name(facts, product, self._sides(facts, product, loop), loop)
             if found is not None:
                 value, kept = found
                 places.setdefault(value, []).extend((*kept, loop, *_begun(facts, loop)))
@@ -145,6 +155,18 @@ class StationaryOperandChoice(Pattern):
         for value, where in places.items():
             if where:
                 yield self.decide(facts, value, where)
+
+    def _sides(self, facts: Facts, product: Node, loop: Node) -> list[list[Access]]:
+        return [self._loads(facts, product.op.operand(role), loop) for role in ("lhs", "rhs")]
+
+    def _streams(self, facts: Facts, product: Node) -> bool:
+        """Whether a loop loads both sides of a product: what it says does not hang on the order of
+        the products beside it."""
+        loop = product.loop
+        if loop is None or facts.score_products:
+            return False
+        sides = self._sides(facts, product, loop)
+        return all(side and all(a.node.inside(loop) for a in side) for side in sides)
 
     def _vectors(self, facts: Facts) -> list[Where]:
         """Sums over lanes of what a loop loads on both sides, with the loads and the loop that adds
