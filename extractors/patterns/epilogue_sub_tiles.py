@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
@@ -158,15 +158,27 @@ class EpilogueSubTiles(Pattern):
         plain = len(facts.types.shape(store.value)) > 1 and not (store.is_atomic or lanes)
         if not own or not (plain or any(n.op.kind in _CHANGES for n in steps)):
             return []
-        if lanes and any(self._again(facts, n, own) for n in above):
+        if lanes and any(self._again(facts, n, own, above) for n in above):
             return []
         taken = [n for n in above if n.op.kind in READS and n not in own]
         return [*(n for n in taken if self._joins(facts, n, steps)), *steps, store]
 
-    def _again(self, facts: Facts, node: Node, totals: list[Node]) -> bool:
+    def _again(
+        self, facts: Facts, node: Node, totals: Sequence[Node], above: Sequence[Node]
+    ) -> bool:
         """True for a tile, on the way to a store, that was summed as well, or is read again: the
-        sum is a statistic of it, no product that is handed on."""
-        if not node.op.results or sum(e != "1" for e in facts.types.shape(node.result)) < 2:
+        sum is a statistic of it, no product that is handed on. Of the results of a branch or a
+        loop those are on the way that what is above the store takes."""
+        tiles = [
+            one.name
+            for one in node.op.results
+            if sum(e != "1" for e in facts.types.shape(one.name)) > 1
+            and (
+                len(node.op.results) == 1
+                or any(n in above and n not in totals for n in facts.graph.users(one.name))
+            )
+        ]
+        if not tiles:
             return False
         access = facts.access(node) if node.op.kind in READS else None
         summed = {a.array for t in totals for a in facts.feeding(t.op.inputs[0])}
