@@ -67,6 +67,25 @@ _SUMMED = vary(
         "    acc = tl.sum(acc, axis=1)[:, None] + tl.zeros((1, TN), tl.float32)\n    tl.store(out",
     ),
 )
+_MERGED = (
+    POINTER
+    + """
+@triton.jit
+def merge(a, b, out, n, whole: tl.constexpr, S: tl.constexpr, D: tl.constexpr):
+    s = tl.arange(0, S)
+    d = tl.arange(0, D)
+    if whole:
+        w = tl.load(b + s)
+        top = tl.max(w, axis=0)
+        part = tl.load(a + s[:, None] * D + d[None, :])
+    else:
+        w = tl.load(b + s, mask=s < n, other=float("-inf"))
+        top = tl.max(w, axis=0)
+        part = tl.load(a + s[:, None] * D + d[None, :], mask=s[:, None] < n, other=0.0)
+    acc = tl.sum(part * tl.exp(w - top)[:, None], axis=0)
+    tl.store(out + d, (acc / (top + 1.0)).to(tl.float16))
+"""
+)
 _STATISTIC = (
     POINTER
     + """
@@ -101,6 +120,9 @@ class EpilogueSubTiles(Pattern):
         Case(vary(_SCALED, ("tl.store(out", "tl.atomic_add(out")), "full-tile epilogue"),
         Case(_LANES, "full-tile epilogue"),
         Case(_LANES_TILE, "full-tile epilogue"),
+        Case(_MERGED, "full-tile epilogue"),
+        Case(_MERGED.replace("top", "z_top"), "full-tile epilogue"),
+        Case(_MERGED.replace("part", "a_part"), "full-tile epilogue"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the accumulator is stored whole", value="extract sub-tiles"),
