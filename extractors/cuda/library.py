@@ -17,6 +17,7 @@ from extractors.cuda.public_headers import DEFINITIONS
 from kb.dialects.cute import SPACES
 
 PUBLIC_PATH = "<public headers>"
+_CUTE = re.compile(r"\bcute\s*::|\bnamespace\s+cute\b")
 MAX_HEADERS = 48
 MAX_HEADER_BYTES = 600_000
 MAX_LEVELS = 8
@@ -256,9 +257,14 @@ def _include(
         macros.update({k: elsewhere(v) for k, v in new.items()})
 
 
-def names_cute(text: str, headers: Iterable[Header]) -> bool:
-    """Whether a file, or a header that it includes, speaks of CuTe."""
-    return "cute" in text or any("cute" in one.mentioned for one in headers)
+def names_cute(prepared: Prepared, headers: Iterable[Header]) -> bool:
+    """Whether a file, or a header that it includes, takes in CuTe or names its namespace; what
+    comments say is no code."""
+    units = (prepared, *(one.prepared for one in headers))
+    return any(
+        _CUTE.search(one.text) or any(name.startswith("cute/") for name in one.includes)
+        for one in units
+    )
 
 
 def _header(path: str, text: str, macros: dict[str, Macro], profile: Profile) -> Header:

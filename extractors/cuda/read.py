@@ -94,7 +94,9 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
             hint="Split the file.",
         )  # fmt: skip
     prepared, headers = gather(text, path, load)
-    library = Library(parse(prepared, shown or path), headers, tensors=names_cute(text, headers))
+    library = Library(
+        parse(prepared, shown or path), headers, tensors=names_cute(prepared, headers)
+    )
     later = _Later(text, path, load, shown or path)
     notes: list[Diagnostic] = []
     kernels: list[Kernel] = []
@@ -136,7 +138,7 @@ class _Later:
         """The definition that has a body there, with what it may name."""
         if self._library is None:
             prepared, headers = gather(self.text, self.path, self.load, BLACKWELL)
-            tensors = names_cute(self.text, headers)
+            tensors = names_cute(prepared, headers)
             self._library = Library(parse(prepared, self.shown), headers, tensors=tensors)
         for one in _global(self._library.unit):
             if (

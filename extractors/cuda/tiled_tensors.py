@@ -293,8 +293,7 @@ class TensorReader(LayoutReader):
         modes = self.layouts.get(pointer.name, ())
         sizes = [*self._values(given[1])]
         if len(sizes) != len(modes) or len(steps) != len(modes):
-            self.layouts.pop(pointer.name, None)
-            return self._along(pointer, steps, at)
+            return self._along(self._renamed(pointer, at), steps, at)
         moved = [
             Mode(None, self._times(size, mode.stride, at))
             if size is not None and mode.stride is not None else Mode()

@@ -166,14 +166,8 @@ _WIDE = {"uint128_t": 128, "uint64_t": 64, "uint32_t": 32}
 
 def atom(words: frozenset[str]) -> Atom:
     """What the names of types say of an atom; a fact on which they differ is left out."""
-    turned = False
-    engines, shapes, accumulators, bits, caches = (
-        set[str](),
-        set[str](),
-        set[str](),
-        set[int](),
-        set[str](),
-    )
+    engines, shapes, accumulators, caches = set[str](), set[str](), set[str](), set[str]()
+    bits, turned = set[int](), set[bool]()
     for word in words:
         last = word.rpartition("::")[2]
         if (last in _WIDE or last.startswith(_ALIGNED)) and SINGLE not in words:
@@ -190,16 +184,14 @@ def atom(words: frozenset[str]) -> Atom:
             engines.add("bulk")
         elif {"LDSM", "STSM"} & set(parts):
             engines.add("matrix")
-            turned = turned or parts[-1] == "T"
+            turned.add(parts[-1] == "T")
         else:
             _product(parts, engines, shapes, accumulators)
     return Atom(
-        _only(engines),
-        _only(shapes),
-        _only(accumulators),
-        next(iter(bits)) if len(bits) == 1 else 0,
-        _only(caches),
-    )
+        _only(engines), _only(shapes), _only(accumulators),
+        bits=next(iter(bits)) if len(bits) == 1 else 0, cache=_only(caches),
+        turned=turned == {True},
+    )  # fmt: skip
 
 
 _CACHES = {"CACHEGLOBAL": "cg", "CACHEALWAYS": "ca"}
