@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -138,8 +139,14 @@ class Folder:
         return {path.stem: path for path in sorted(self.root.glob("programs/*.tlp"))}
 
     def disk_bytes(self) -> int:
-        """Bytes of everything in the folder."""
-        return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file())
+        """Bytes of everything in the folder, less what goes while we look: the index is compacted
+        by threads of its own, which replace its files at any time."""
+        total = 0
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += os.stat(os.path.join(folder, name)).st_size
+        return total
 
     def program(self, name: str) -> str:
         """The text of a program; UnknownName, and StoreError when the file was changed."""

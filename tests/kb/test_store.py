@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyoxigraph import Quad, RdfFormat
 from kb.errors import DoesNotConform, InputError, StoreError, SyntaxProblem, UnknownName
 from kb.results import Rows
 from kb.store import AddResult, DumpFormat, LocalStore, StoreLocked, default_location, open_store
+from kb.store_files import Folder
 from kb.store_quads import CATALOGUE, NS, ROOT, VOCABULARY, digest
 from kb.store_records import CheckedGraph
 from tests.kb.store_sample import kernel_graph
@@ -266,6 +268,30 @@ def test_export_and_load_lose_nothing(store: LocalStore, tmp_path: Path, form: D
         assert [row.result for row in copy.load(path)] == [AddResult.ADDED] * 2
         assert [row.result for row in copy.load(path)] == [AddResult.UNCHANGED] * 2
         assert state(copy.folder.root) == state(store.folder.root)
+
+
+def test_sizes_are_told_while_the_index_replaces_its_files(tmp_path: Path) -> None:
+    """Compaction removes files between their being listed and their being measured."""
+    index = tmp_path / "index"
+    index.mkdir()
+    (tmp_path / "FORMAT").write_bytes(b"twelve bytes")
+    done = threading.Event()
+
+    def compact() -> None:
+        while not done.is_set():
+            for number in range(50):
+                (index / f"{number:06}.sst").touch()
+            for number in range(50):
+                (index / f"{number:06}.sst").unlink()
+
+    compaction = threading.Thread(target=compact)
+    compaction.start()
+    try:
+        sizes = {Folder(tmp_path).disk_bytes() for _ in range(300)}
+    finally:
+        done.set()
+        compaction.join()
+    assert sizes == {12}
 
 
 def test_two_files_for_one_graph_are_not_guessed_about(store: LocalStore) -> None:
