@@ -125,7 +125,7 @@ def _print_decision(row: Mapping[str, Any]) -> None:
     say(f"{row['axis']} = {row['value']}{subject}")
     say(f"    {row['kind']}, lines {lines_text(row['lines'])}{file}; seen by {row['pattern']}")
     for one in row["elsewhere"]:
-        say(f"    calls {one['file']}, lines {lines_text(one['lines'])}")
+        say(f"    also at {one['file']}, lines {lines_text(one['lines'])}")
     if row["rationale"]:
         say(f"    why: {row['rationale']}")
     if row["price"]:

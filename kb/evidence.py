@@ -62,7 +62,7 @@ class AxisNumerics(Shown):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Shown):
     """An axis value that a pattern saw in a kernel, with its lines; `subject` is the operand or
-    loop it speaks of. `elsewhere` are the lines of other files that the lines call."""
+    loop it speaks of. `elsewhere` are the lines of other files that these lead to."""
 
     axis: str
     value: str

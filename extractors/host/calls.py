@@ -15,7 +15,7 @@ from extractors.host.expr import is_none, make
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge, present
 from extractors.host.recognise import recognise
-from extractors.host.registries import OPTIONS, Row, points_of
+from extractors.host.registries import OPTIONS, Row, registered
 from extractors.host.render import leaves
 from extractors.host.trials import drawn
 from extractors.host.values import (
@@ -329,10 +329,7 @@ class Calls(Definitions):
         raise NotImplementedError
 
     def registry(self, key: str, node: ast.AST) -> Value:
-        """The configurations that a table beside the code keeps under a key; None when none does.
-
-        Among tables for several vendors, the one for NVIDIA is meant: all our targets are theirs.
-        """
+        """The configurations that a table beside the code keeps under a key; None without any."""
         if key not in self.registered:
             self.registered[key] = self._registered(key)
         rows = self.registered[key]
@@ -347,11 +344,8 @@ class Calls(Definitions):
         return self.machine.alloc("list", tuple(made))
 
     def _registered(self, key: str) -> tuple[Row, ...] | None:
-        tables = self.loader.tables() if self.loader else ()
-        near = [row for row in tables if "nvidia" in row[0].lower()]
-        ours = [(path, rows) for path, text in near if (rows := points_of(text, key))]
-        ours = ours or [(path, rows) for path, text in tables if (rows := points_of(text, key))]
-        return min(ours, key=lambda one: (one[0].count("/"), one[0]))[1] if ours else None
+        found = registered(self.loader.tables() if self.loader else (), key)
+        return found.rows if found is not None else None
 
     def decorate(self, target: Decorating, args: tuple[Value, ...], node: ast.AST) -> Value:
         raise NotImplementedError

@@ -1,5 +1,5 @@
-"""Where another module works out what a launch is given: the lines of a function there that assign
-what it returns."""
+"""Where another file settles what a launch is given: the lines of a function there that assign what
+it returns, the configurations that a module or a table keeps, the rules that are attached."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extractors.host.configurations import configurations
+from extractors.host.derived import rule_lines
 from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.facts import Material
 from extractors.host.modules import imported_from
 from extractors.host.origins import lines_of
+from extractors.host.registries import registered
+from extractors.host.rule_tables import sole_text
 from extractors.host.tree import loaded_names
+from extractors.host.values import Func
 from extractors.syntax.nodes import each
 from kb.evidence import Decision
 from kb.ir import Origin
@@ -28,6 +32,8 @@ def led_elsewhere(
     are the keywords of a launch by the axis that they decide."""
     found: dict[str, set[tuple[ast.Assign, Origin]]] = {}
     tables = {search.lines: {*_configurations(material, search)} for search in material.searches}
+    launches = material.launches[:MAX_LAUNCHES]
+    attached = {name for one in launches for name, _ in one.kernel.heuristics}
     told = []
     for row in rows:
         subjects = [name for name in (row.subject or "").split(", ") if name]
@@ -35,11 +41,13 @@ def led_elsewhere(
         led: set[Origin] = set(row.elsewhere)
         for name in names:
             if name not in found:
-                found[name] = {pair for one in material.launches[:MAX_LAUNCHES]
+                found[name] = {pair for one in launches
                                for pair in _returned(material, one, name)}  # fmt: skip
             led |= {at for place, at in found[name] if lines_of(place) in row.lines}
         if row.value == "tuned" or row.axis == "autotuning":
             led |= {at for place, every in tables.items() if place in row.lines for at in every}
+        ruled = attached if row.axis == "autotuning" else names
+        led |= {at for name in ruled for at in _ruled(material, name, row)}
         told.append(replace(row, elsewhere=tuple(sorted(led))) if led else row)
     return told
 
@@ -62,6 +70,19 @@ def _returned(
                 yield place, at
 
 
+def _ruled(material: Material, name: str, row: Decision) -> Iterator[Origin]:
+    """Where another module defines the rule that is attached for an argument, for what rests on
+    the attached table."""
+    for launch in material.launches[:MAX_LAUNCHES]:
+        rule = dict(launch.kernel.heuristics).get(name)
+        if not isinstance(rule, Func) or rule.frame.module == launch.kernel.module:
+            continue
+        attached = rule_lines(material, launch, name)
+        home = material.loader.source(rule.frame.module) if material.loader else None
+        if home is not None and any(lines in row.lines for lines in attached):
+            yield home[0], lines_of(rule.node)
+
+
 def _configurations(material: Material, search: SearchRecord) -> Iterator[Origin]:
     """Where another module makes the configurations that a search is given."""
     given = configurations(material.origins, search)
@@ -74,6 +95,10 @@ def _configurations(material: Material, search: SearchRecord) -> Iterator[Origin
                     yield home.path, lines_of(node)
     elif isinstance(given, ast.Call) and isinstance(given.func, ast.Name):
         yield from _imported(material, given.func.id, [None])
+    key = sole_text(given)
+    found = registered(material.loader.tables(), key) if key and material.loader else None
+    if found is not None:
+        yield found.path, found.lines
 
 
 def _positions(targets: Sequence[ast.expr], used: set[str]) -> list[int | None]:

@@ -8,17 +8,53 @@ a list, or a literal). Known by their shape, not by the function that loads them
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import yaml
 
+from kb.evidence import Lines
 from kb.space import Scalar
 
 MAX_POINTS = 4096
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 OPTIONS = ("num_warps", "num_stages", "num_ctas")
 Row = tuple[tuple[str, Scalar], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """The configurations under one key, and where they stand."""
+
+    path: str
+    lines: Lines
+    rows: tuple[Row, ...]
+
+
+def registered(tables: Sequence[tuple[str, str]], key: str) -> Registered | None:
+    """What the tables, path and text, keep under a key.
+
+    Among tables for several vendors, the one for NVIDIA is meant: all our targets are theirs.
+    """
+    for near in (True, False):
+        own = [(path, text) for path, text in tables if ("nvidia" in path.lower()) == near]
+        for path, text in sorted(own, key=lambda one: (one[0].count("/"), one[0])):
+            if rows := points_of(text, key):
+                return Registered(path, _lines_under(text, key), rows)
+    return None
+
+
+def _lines_under(text: str, key: str) -> Lines:
+    """From a key of the whole table to the last line before the next that says something."""
+    lines = text.splitlines()
+    first = next(i for i, line in enumerate(lines, 1) if line.startswith(f"{key}:"))
+    last = first
+    for number, line in enumerate(lines[first:], first + 1):
+        if line and not line[0].isspace() and line[0] not in "-#":
+            break
+        last = number if line.strip() and not line.startswith("#") else last
+    return first, last
 
 
 def points_of(text: str, key: str) -> tuple[Row, ...] | None:

@@ -41,10 +41,14 @@ def _asked(node: ast.AST) -> str | None:
     """The only argument of the call that gives a decorator its rules."""
     call = node if isinstance(node, ast.Call) else None
     given = [*call.args, *(one.value for one in call.keywords)] if call else []
-    inner = given[0] if len(given) == 1 else None
-    if not isinstance(inner, ast.Call) or len(inner.args) != 1 or inner.keywords:
+    return sole_text(given[0]) if len(given) == 1 else None
+
+
+def sole_text(node: ast.AST | None) -> str | None:
+    """The text that is the only argument of a call."""
+    if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
         return None
-    key = inner.args[0]
+    key = node.args[0]
     return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
 

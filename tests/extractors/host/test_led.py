@@ -61,3 +61,61 @@ def test_a_function_of_the_file_leads_nowhere(read: Read) -> None:
 
 def test_a_module_that_is_not_there_leads_nowhere(read: Read) -> None:
     assert not [d for d in read(_MAIN).decisions if d.elsewhere]
+
+
+_KEPT = """import triton
+import tools
+@triton.autotune(configs=tools.kept("k"), key=["n"])
+@triton.jit
+def k(x, n, BLOCK: "tl.constexpr"):
+    pass
+def run(x):
+    n = x.shape[-1]
+    k[(x.shape[0],)](x, n)
+"""
+_ENTRY = """other:
+  - META: {BLOCK: 16}
+k:
+  - META:
+      BLOCK: 64
+    num_warps: 4
+
+  - META: {BLOCK: 128}
+    num_warps: 8
+# what follows is another's
+next:
+  - META: {BLOCK: 32}
+"""
+
+
+def test_a_search_leads_to_the_entry_of_a_table(read: Read) -> None:
+    found = read(_KEPT, **{"pkg/nvidia/tune.yaml": _ENTRY}).decisions
+    led = {d.axis: d.elsewhere for d in found if d.elsewhere}
+    place = ("pkg/nvidia/tune.yaml", (3, 9))
+    assert led == dict.fromkeys(("autotuning", "num_warps"), (place,))
+
+
+_RULED = """import triton
+from pkg.rules import size, TABLE
+@triton.heuristics({"BLOCK": size})
+@triton.jit
+def k(x, n, BLOCK: "tl.constexpr"):
+    pass
+def run(x):
+    n = x.shape[-1]
+    k[(x.shape[0],)](x, n)
+"""
+_RULES = """import triton
+def size(args):
+    return triton.next_power_of_2(args["n"])
+TABLE = {"k": {"BLOCK": size}}
+"""
+
+
+def test_an_attached_rule_leads_to_its_function(read: Read) -> None:
+    found = read(_RULED, pkg__rules=_RULES).decisions
+    led = {d.axis: d.elsewhere for d in found if d.elsewhere}
+    place = ("pkg/rules.py", (2, 3))
+    assert led["autotuning"] == led["tile_padding"] == (place,)
+    here = _RULED.replace("from pkg.rules import size, TABLE\n", _RULES.partition("\n")[2])
+    assert not [d for d in read(here).decisions if d.elsewhere]
