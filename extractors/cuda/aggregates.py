@@ -170,18 +170,21 @@ class AggregateReader(MemoryReader):
         return [min(sure, key=lambda one: len(one.template))] if sure else general
 
     def _of_open(self, kind: Kind, name: str, at: n.Place, hint: str) -> Val | None:
-        """A constant of a struct that is written for single types, where only the instantiation
-        tells which one: a member of that type."""
-        opened = (one.dtype[8:-1] for one in kind.arguments
-                  if isinstance(one, Kind) and one.dtype.startswith("dtypeof("))  # fmt: skip
-        parameter = next((self.symbols[one] for one in opened if one in self.symbols), None)
+        """A constant of a struct that is written for single types or numbers, where only the
+        instantiation tells which one: a member of that one."""
+        arguments = [one if isinstance(one, Val) else self.symbols.get(one.dtype[8:-1])
+                     for one in kind.arguments
+                     if isinstance(one, Val) or one.dtype.startswith("dtypeof(")]  # fmt: skip
+        opened = [one for one in arguments if one is not None and _is_open(one)]
         records = self.fitting(self.library.records(kind.record), kind.arguments)
         found = [f for record in records for f in record.fields if f.name == name and f.value]
-        if parameter is None or not found or len(found) < len(records):
+        if not opened or not found or len(found) < len(records):
             return None
         kinds = {self.kind(one.type, Frame("file")) for one in found}
         of = kinds.pop() if len(kinds) == 1 else UNKNOWN
-        return self._of_parameter(parameter, name, at, hint, of)
+        by_number = opened[0] in kind.arguments
+        whole = f"{kind.record}.{name}" if by_number else name
+        return self._of_parameter(opened[0], whole, at, hint, of)
 
     def member_of(self, parameter: str, name: str) -> Val:
         """A constant of the struct that a type parameter stands for."""
@@ -234,3 +237,8 @@ class AggregateReader(MemoryReader):
             case n.Cast(operand=operand):
                 return self.spelled(operand, frame, depth + 1)
         return "?"
+
+
+def _is_open(value: Val) -> bool:
+    """Known at compile time, and not here."""
+    return value.static and value.const is None and bool(value.text)

@@ -19,7 +19,7 @@ from extractors.cuda.pack_names import count_of
 from extractors.cuda.packs import counted, expanded, is_pack
 from extractors.cuda.same_work import never_used, only_converts, shown_by, standing_for
 from extractors.cuda.template_fit import fitting, is_deduced
-from extractors.cuda.type_traits import spelled_type
+from extractors.cuda.type_traits import named_type
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
 from extractors.cuda.vectors import VectorReader
 from extractors.cuda.writing import MAX_AGAIN, MAX_IN_PLACE, SMALL
@@ -180,8 +180,7 @@ class BindingReader(VectorReader):
         if named is not None:
             frame.bind(parameter.name, named)
         elif isinstance(argument, n.CType) and parameter.dtype not in _TYPES:
-            name = n.Name(at, spelled_type(argument), argument.arguments)
-            frame.bind(parameter.name, self.read(name))
+            frame.bind(parameter.name, self.read(named_type(argument, at)))
         elif isinstance(argument, n.CType):
             frame.bind(parameter.name, Named(argument, self.frame))
         elif parameter.dtype in _TYPES and isinstance(argument, n.Name):

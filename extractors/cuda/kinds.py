@@ -11,7 +11,7 @@ from extractors.cuda.type_traits import (
     agreeing,
     constrained,
     counted_elements,
-    spelled_type,
+    named_type,
     values_among,
 )
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
@@ -161,7 +161,7 @@ class Typing:
                 if isinstance(bound, Val) and bound.kind.record != "typename":
                     found.append(bound)
                 elif isinstance(bound, Fixed) or self._is_constant(one, frame):
-                    found.append(self.argument(n.Name(_NOWHERE, spelled_type(one)), frame))
+                    found.append(self.argument(named_type(one, _NOWHERE), frame))
                 else:
                     found.append(self.kind(one, frame, hops + 1))
                 continue
@@ -321,7 +321,7 @@ class Typing:
             if isinstance(given, Val) and given.const is not None and self._is_constant(
                 one, Frame("file")
             ):  # fmt: skip
-                told = self.argument(n.Name(_NOWHERE, spelled_type(one)), Frame("file"))
+                told = self.argument(named_type(one, _NOWHERE), Frame("file"))
                 return given.const == told.const if told.const is not None else None
             if not isinstance(given, Kind):
                 return None

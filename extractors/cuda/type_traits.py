@@ -86,9 +86,12 @@ def agreeing(kinds: Sequence[Kind]) -> Kind:
     return replace(kinds[0], arguments=kinds[0].arguments[:same])
 
 
-def spelled_type(written: n.CType) -> str:
-    """The name of a type, of its member when it names one."""
-    return f"{written.name}::{written.member}" if written.member else written.name
+def named_type(written: n.CType, at: n.Place) -> n.Name:
+    """What looks like a type, as a value; a constant of a struct keeps the struct's arguments."""
+    if not written.member:
+        return n.Name(at, written.name, written.arguments)
+    owner = n.CType(written.name, written.arguments)
+    return n.Name(at, f"{written.name}::{written.member}", (), owner)
 
 
 def values_among(
@@ -100,7 +103,7 @@ def values_among(
     for place, parameter in enumerate(general.template if general is not None else ()):
         one = found[place] if place < len(found) else None
         if isinstance(one, n.CType) and parameter.dtype not in ("typename", "template"):
-            found[place] = n.Name(_NOWHERE, spelled_type(one), one.arguments)
+            found[place] = named_type(one, _NOWHERE)
     return tuple(found)
 
 

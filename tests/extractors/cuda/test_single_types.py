@@ -72,3 +72,30 @@ def test_one_number_in_both_halves_is_a_pair() -> None:
     (both,) = ops(kernel, OpKind.CAST)
     assert not ops(kernel, OpKind.OPAQUE)
     assert "[2]" in str(both.results[0].type)
+
+
+_NUMBERED = """template <int Model> struct Widths;
+template <> struct Widths<0> { static constexpr int ROW = 512; static constexpr int HEADS = 8; };
+template <> struct Widths<1> { static constexpr int ROW = 576; };
+template <int Model> struct Warps;
+template <> struct Warps<0> { static constexpr int ROW = 4; };
+template <> struct Warps<1> { static constexpr int ROW = 8; };
+template <int N> __device__ float moved(const float* x, int i) { return x[i * N]; }
+template <int Model>
+__global__ void copy(const float* x, float* out) {
+    using W = Widths<Model>;
+    out[threadIdx.x * W::ROW] = moved<Warps<Model>::ROW>(x, threadIdx.x);
+}
+"""
+
+
+def test_a_constant_that_an_open_number_chooses_is_one_of_that_number_and_struct() -> None:
+    kernel = sound(_NUMBERED)
+    assert not ops(kernel, OpKind.OPAQUE)
+    named = [op.attribute("name") for op in ops(kernel, OpKind.ATTRIBUTE)]
+    assert sorted(named) == ["Warps.ROW", "Widths.ROW"]
+
+
+def test_a_constant_that_not_every_number_has_stays_unread() -> None:
+    kernel = sound(_NUMBERED.replace("W::ROW]", "W::HEADS]"))
+    assert [op.attribute("what") for op in ops(kernel, OpKind.OPAQUE)] == ["W::HEADS"]
