@@ -92,7 +92,8 @@ class Typing:
                 extent = number.text or number.name if number.const is None else str(number.const)
                 frame.scopes[0].setdefault(extent, number)
                 return replace(element, shape=(extent, *element.shape))
-        return Kind(record=name, arguments=arguments or self._around(name, frame))
+        arguments = arguments or self._around(name, frame)
+        return Kind(record=name, arguments=self._defaulted(name, arguments, hops))
 
     def _either(self, written: n.CType, frame: Frame, hops: int) -> Kind:
         """`std::conditional_t<condition, A, B>`; where only the instantiation tells, of two structs
@@ -143,6 +144,25 @@ class Typing:
             return ()
         found = [self._argument_of(one, frame) for one in records[0].template]
         return tuple(one for one in found if one is not None) if None not in found else ()
+
+    def _defaulted(
+        self, name: str, given: tuple[Kind | Val, ...], hops: int
+    ) -> tuple[Kind | Val, ...]:
+        """The template arguments of a struct, with the defaults of those that are not given."""
+        records = self.library.records(name)
+        general = next((one for one in records if not one.specialised), None)
+        template = general.template if general is not None else ()
+        if len(given) >= len(template) or any(one.pack for one in template):
+            return given
+        inner, whole = Frame("file"), list(given)
+        for place, one in enumerate(template):
+            if place == len(whole):
+                if one.default is None:
+                    return given
+                whole += self.arguments((one.default,), inner, hops + 1)
+            if one.name:
+                inner.bind(one.name, whole[place])
+        return tuple(whole)
 
     def _argument_of(self, one: n.TemplateParameter, frame: Frame) -> Kind | Val | None:
         bound = frame.find(one.name)

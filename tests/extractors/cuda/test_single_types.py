@@ -99,3 +99,31 @@ def test_a_constant_that_an_open_number_chooses_is_one_of_that_number_and_struct
 def test_a_constant_that_not_every_number_has_stays_unread() -> None:
     kernel = sound(_NUMBERED.replace("W::ROW]", "W::HEADS]"))
     assert [op.attribute("what") for op in ops(kernel, OpKind.OPAQUE)] == ["W::HEADS"]
+
+
+_DEFAULTS = """static constexpr int ROWS = 64;
+template <int Model> struct Base { static constexpr int WIDTH = 4 * Model; };
+template <int Model, int Rows = ROWS, typename B = Base<Model>>
+struct Tile {
+    static constexpr int WIDTH = Rows * 2;
+    float* base;
+    __device__ static Tile made(float* base) { return Tile{base}; }
+    __device__ float* row(int i) { return base + i * Tile<Model>::WIDTH + B::WIDTH; }
+};
+__global__ void copy(const float* x, float* out) {
+    auto tile = Tile<3>::made(out);
+    *tile.row(threadIdx.x) = x[threadIdx.x];
+}
+"""
+
+
+def test_template_arguments_that_are_not_given_are_the_defaults() -> None:
+    kernel = sound(_DEFAULTS)
+    assert not ops(kernel, OpKind.OPAQUE)
+    numbers = {op.attribute("value") for op in ops(kernel, OpKind.CONST)}
+    assert {128, 12} <= numbers
+
+
+def test_without_a_default_the_argument_stays_unknown() -> None:
+    kernel = sound(_DEFAULTS.replace("int Rows = ROWS, typename B = Base<Model>", "int Rows"))
+    assert ops(kernel, OpKind.OPAQUE)
