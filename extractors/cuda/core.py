@@ -52,6 +52,7 @@ class Core(Typing):
         self.put: dict[str, tuple[Val, str]] = {}
         self.looked: set[tuple[n.Place, str]] = set()
         self.given: set[str] = set()
+        self.making: set[n.Place] = set()
         self.sizes: dict[str, tuple[n.Expr, Frame]] = {}
         self.whole: set[str] = set()
         self.told: dict[tuple[object, ...], n.Record] = {}

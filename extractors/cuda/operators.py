@@ -39,7 +39,12 @@ _BINARY = {
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _UNARY = {"-": OpKind.NEG, "+": OpKind.POS, "~": OpKind.BIT_NOT, "!": OpKind.NOT}
 _AXES = {"x": 0, "y": 1, "z": 2}
-MAX_DEPTH = 80
+MAX_DEPTH = 120
+"""Expressions inside each other, through helpers and constants: about four calls of Python each."""
+
+MAX_CONSTANT_DEPTH, MAX_TEMPLATE_DEPTH = 80, 40
+"""Where constants of a file are still made of others, and those that are templates, which may name
+themselves."""
 
 
 class OperatorReader(ConversionReader):
@@ -126,11 +131,23 @@ class OperatorReader(ConversionReader):
             kind = Kind("f32") if isinstance(value, float) else INT
             return self.constant(value, node.at, kind, hint)
         constant = self.library.constant(name) if found is None else None
-        if constant is not None and constant.value is not None and self._depth < MAX_DEPTH // 2:
+        if constant is not None and constant.value is not None:
+            most = MAX_TEMPLATE_DEPTH if constant.template else MAX_CONSTANT_DEPTH
+            if self._depth < most:
+                return self._constant_of(constant, constant.value, node, hint)
+        return self.opaque(name, (), node.at, hint)
+
+    def _constant_of(self, constant: n.Variable, value: n.Expr, node: n.Name, hint: str) -> Val:
+        """A constant of a file; opaque where it is made of itself."""
+        if constant.at in self.making and not constant.template:
+            return self.opaque(node.text, (), node.at, hint)
+        self.making.add(constant.at)
+        try:
             with self.inside(self.of_template(constant.template, node.arguments, self.frame)):
                 kind = self.kind(constant.type, self.frame)
-                return self.convert(self.read(constant.value, hint), kind, node.at, hint)
-        return self.opaque(name, (), node.at, hint)
+                return self.convert(self.read(value, hint), kind, node.at, hint)
+        finally:
+            self.making.discard(constant.at)
 
     def _field(self, node: n.Field, hint: str) -> Val:
         operand = node.operand

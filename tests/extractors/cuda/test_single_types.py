@@ -127,3 +127,19 @@ def test_template_arguments_that_are_not_given_are_the_defaults() -> None:
 def test_without_a_default_the_argument_stays_unknown() -> None:
     kernel = sound(_DEFAULTS.replace("int Rows = ROWS, typename B = Base<Model>", "int Rows"))
     assert ops(kernel, OpKind.OPAQUE)
+
+
+def test_constants_are_made_below_many_calls_too_and_not_of_themselves() -> None:
+    calls = "".join(
+        f"__device__ float f{i}(float* x) {{ return f{i - 1}(x) * 2.0f + 1.0f; }}\n"
+        for i in range(1, 16)
+    )
+    text = (
+        "constexpr int ROWS = 4;\nconstexpr int WIDTH = ROWS * 32;\n"
+        "constexpr int ITSELF = ITSELF + 1;\n"
+        "__device__ float f0(float* x) { return x[WIDTH] + x[ITSELF]; }\n"
+        + calls + "__global__ void k(float* x, float* y) { y[0] = f15(x); }\n"
+    )  # fmt: skip
+    kernel = sound(text)
+    assert 128 in {op.attribute("value") for op in ops(kernel, OpKind.CONST)}
+    assert [op.attribute("what") for op in ops(kernel, OpKind.OPAQUE)] == ["ITSELF"]
