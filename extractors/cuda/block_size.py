@@ -35,7 +35,7 @@ def warps_of_blocks(
     shares: set[Lines] = set()
     for block, names, launch in launches:
         made, places = followed(block, names)
-        extents = _parts(made)
+        extents = _parts(made, names)
         if not extents:
             continue
         shares.update(_shares(extents, names))
@@ -113,7 +113,7 @@ def one_block(
     lines: set[Lines] = set()
     for grid, names, launch in launches:
         made, places = followed(grid, names)
-        extents = _parts(made)
+        extents = _parts(made, names)
         if not extents or any(_number(extent, names, places) != 1 for extent in extents):
             return ()
         lines |= {*places, *written(grid, launch), place(launch)}
@@ -166,10 +166,15 @@ _COMPUTED: dict[str, Callable[[int, int], int | None]] = {
 }  # fmt: skip
 
 
-def _parts(made: n.Expr | n.Variable | None) -> tuple[n.Expr, ...]:
-    """Extents of a dim3, or the one number; the name alone of a variable that is set later."""
+def _parts(made: n.Expr | n.Variable | None, names: Names) -> tuple[n.Expr, ...]:
+    """Extents of a dim3, or the one number; of a variable that is set later, those of its axes that
+    were given one, else the name alone."""
+    if isinstance(made, n.Variable) and not made.arguments:
+        given = [names.get(f"{made.name}.{axis}") for axis in "xyz"]
+        later = [one for one in given if isinstance(one, n.Expr)]
+        return tuple(later) if isinstance(given[0], n.Expr) else (n.Name(made.at, made.name),)
     if isinstance(made, n.Variable):
-        return made.arguments or (n.Name(made.at, made.name),)
+        return made.arguments or ()
     if isinstance(made, n.Braces):
         return made.items
     if isinstance(made, n.Call) and shown(made.function) == "dim3":

@@ -26,6 +26,7 @@ from extractors.cuda.contracts import (
     whole_shares,
     whole_warps,
 )
+from extractors.cuda.defined import with_definitions
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.grid_counts import counted
 from extractors.cuda.handed_on import Handings, handed_on
@@ -42,6 +43,7 @@ from extractors.cuda.own_checks import of_the_kernel, of_traits, words_inside
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
+    alone,
     asking,
     resident,
 )
@@ -114,6 +116,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         chosen = by_capability(mine, settings, origins)
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
+        blocks += alone(mine)
         parts = parts_by_count(mine, found.library, counters)
         led: set[Lines] = set()
         for fork in forks if mine else ():
@@ -156,7 +159,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
             asserted=assertions.before(mine), counted=counted(mine, definition),
             decisions=tuple(dict.fromkeys(
-                (*warps, *grids, *chosen, *compiled, *blocks, *parts, *others, *vectors, *tiles,
+                (*with_definitions((*warps, *tiles), texts.rows()), *grids, *chosen, *compiled,
+                 *blocks, *parts, *others, *vectors,
                  *given, *compiled_in(definition, mine, unit), *promises(whole, found.library),
                  *overlap.of(mine), *handed_on(mine, walker.found, handings))
             )),

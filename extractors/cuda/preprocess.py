@@ -17,6 +17,9 @@ from kb.evidence import Lines
 MAX_MACRO = 20_000
 """Characters of a macro body; a longer one is not expanded."""
 
+MAX_GAP = 2_000
+"""Characters between a call and the bracket that closes its block."""
+
 _COMMENT = re.compile(
     r'R"(?P<mark>[^()\\\s]{0,16})\((?:.|\n)*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
     r"|(?P<comment>//(?:\\\n|[^\n])*|/\*(?:.|\n)*?\*/)"
@@ -45,6 +48,9 @@ _BRACKETS = re.compile(r"\[\[[\w:,\s()]*\]\]")
 _MEMBER_TEMPLATE = re.compile(r"(?<=[.>:])(\s*)template(?=\s+[A-Za-z_])")
 _TYPENAME = re.compile(r"(?<=[;{}])(\s*)typename(?=\s+[A-Za-z_][\w:]*\s*\()")
 """Before a call that is a statement: nothing is declared."""
+
+_UNENDED = re.compile(r"(?:;|\bdefault\s*:)(?:\s|/\*@\d+\*/)*[A-Za-z_]\w*\s*\(")
+"""A call that is a statement, up to its bracket."""
 
 _LITERAL = re.compile(r"\bU?INT(?:8|16|32|64)_C(?=\s*\()")
 """What gives a number its type. Source: ISO C, stdint.h."""
@@ -167,7 +173,7 @@ def prepare(
         macros.setdefault(name, Macro(name, None, target, of_target=True))
     body = reader.read(plain.split("\n"))
     attributes: list[Attribute] = []
-    final = _blanked(body, attributes)
+    final = _blanked(_ended(body), attributes)
     return Prepared(final, macros, reader.includes, attributes, reader.guessed, reader.targets,
                     reader.platforms)  # fmt: skip
 
@@ -324,6 +330,19 @@ class _Directives:
         if found is None and told:
             self.guessed.append(line)
         return found is not False
+
+
+def _ended(text: str) -> str:
+    """The text with a semicolon behind calls that end a block without one: macros of headers that
+    are not there, which bring their own."""
+    found: list[str] = []
+    done = 0
+    for match in _UNENDED.finditer(text):
+        end = closing(text, match.end() - 1) if match.end() > done else -1
+        if end > 0 and re.match(r"\s*\}", text[end : end + MAX_GAP]):
+            found += [text[done:end], ";"]
+            done = end
+    return "".join([*found, text[done:]])
 
 
 def _blanked(text: str, attributes: list[Attribute]) -> str:

@@ -27,8 +27,21 @@ _COUNT = "cudaDevAttrMultiProcessorCount"
 _FIELD = "multiProcessorCount"
 """How the device says how many multiprocessors it has. Source: CUDA Runtime API, devices."""
 
+_ALL_SHARED = "cudaDevAttrMaxSharedMemoryPerBlockOptin"
+_SHARED_FIELD = "sharedMemPerBlockOptin"
+"""How the device says how much shared memory one block may ask for. Source: CUDA Runtime API,
+devices."""
+
+ALONE = "one block per multiprocessor"
+"""What a block is that asks for all the shared memory there is for one: what is left of it on a
+multiprocessor, at most 1 KiB, takes no second one. Source: CUDA C++ Programming Guide, technical
+specifications per compute capability."""
+
 MAX_NAMES = 100
 """Names that a grid is followed through."""
+
+MAX_STEPS = 4
+"""Names behind names that the bytes of a launch are followed through."""
 
 MAX_ROUNDS = 3
 """Functions of the host, one calling the other, that hand a kernel to the question."""
@@ -107,6 +120,40 @@ def resident(
         lines=tuple(sorted(lines)), kind=AxisKind.TUNING,
     )  # fmt: skip
     return (found,)
+
+
+def alone(launches: Sequence[LaunchSite]) -> tuple[Decision, ...]:
+    """Whether every launch asks for all the shared memory that one block may have."""
+    lines: set[Lines] = set()
+    for site in launches:
+        asked = _whole(site)
+        if asked is None:
+            return ()
+        lines |= {place(asked), place(site.at)}
+    if not lines:
+        return ()
+    found = Decision(
+        axis="occupancy", value=ALONE, pattern="all-shared-memory-for-one-block",
+        lines=tuple(sorted(lines)), kind=AxisKind.TUNING,
+    )  # fmt: skip
+    return (found,)
+
+
+def _whole(site: LaunchSite) -> n.Place | None:
+    """Where the device is asked for the most shared memory of a block, which a launch is given."""
+    given: object = site.shape[2] if len(site.shape) > 2 else None
+    for _ in range(MAX_STEPS):
+        given = _below(given)
+        if isinstance(given, n.Field) and given.name == _SHARED_FIELD:
+            return given.at
+        if not isinstance(given, n.Name):
+            return None
+        asked = site.names.get(f"&{given.text}")
+        if isinstance(asked, n.Call) and len(asked.arguments) > 1:
+            named = asked.arguments[1]
+            return asked.at if isinstance(named, n.Name) and named.text == _ALL_SHARED else None
+        given = site.names.get(given.text)
+    return None
 
 
 def _counted(site: LaunchSite, library: Library, counters: frozenset[str]) -> Iterator[Lines]:

@@ -63,6 +63,38 @@ def test_blocks_that_fit(host: str, found: list[tuple[Lines, ...]]) -> None:
     assert lines(KERNEL + host, "occupancy") == found
 
 
+WHOLE = (
+    "void go(float* x, int n) {\n  int room = 0;\n"
+    "  cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0);\n"
+    "  k<<<n, 128, room>>>(x, n);\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        pytest.param(WHOLE, [((4, 4), (5, 5))], id="all that a block may have"),
+        pytest.param(
+            WHOLE.replace("n, 128, room", "n, 128, (size_t)most").replace(
+                "  k<<<", "  int most = room; k<<<"
+            ),
+            [((4, 4), (5, 5))],
+            id="under another name",
+        ),
+        pytest.param(WHOLE.replace("128, room", "128, room / 2"), [], id="half of it"),
+        pytest.param(WHOLE.replace("Optin", ""), [], id="what needs no opting in"),
+        pytest.param(WHOLE.replace("128, room", "128, 4 * n"), [], id="only asked"),
+        pytest.param(
+            WHOLE.replace("(x, n);\n}", "(x, n);\n  k<<<n, 128>>>(x, n);\n}"),
+            [],
+            id="one launch without it",
+        ),
+    ],
+)
+def test_a_block_alone_on_its_multiprocessor(host: str, found: list[tuple[Lines, ...]]) -> None:
+    assert lines(KERNEL + host, "occupancy") == found
+
+
 SHARED = (
     "void go(float* x, int n, int m) {{\n  int sms;\n"
     "  CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));\n"
