@@ -124,9 +124,41 @@ class Handings:
                 if not written.type.const and self._once(_written, first, written.name):
                     yield parameter.name
             elif not (parameter.type.pointers or others[text].type.pointers):
-                left = self._once(_left, first, written.name)
+                left = self._once(self._left, first, written.name)
                 read = self._once(_fields, second, taken.name) if left else []
                 yield from (f"{parameter.name}.{one}" for one in left if one in read)
+
+    def _left(self, definition: n.Definition, name: str) -> list[str]:
+        """The fields of a struct whose arrays a kernel writes: itself, or by a function or method
+        that is given the pointer and stores behind it."""
+        found = dict.fromkeys(_left(definition, name))
+        held = {one.name: one.type.name for one in n.inside(definition.body)
+                if isinstance(one, n.Variable)}  # fmt: skip
+        calls = [one for one in n.inside(definition.body) if isinstance(one, n.Call)]
+        for call in calls:
+            for at, pointer in enumerate(call.arguments):
+                own = _field(pointer, name, {}) if not isinstance(pointer, n.Index) else ""
+                if own and own not in found and self._stores(call, at, held):
+                    found[own] = None
+        return list(found)
+
+    def _stores(self, call: n.Call, at: int, held: Mapping[str, str]) -> bool:
+        """Whether every function that a call may mean stores behind its argument at a place."""
+        match call.function:
+            case n.Field(operand=n.Name(text=text), name=name) if text in held:
+                last = held[text].rpartition("::")[2]
+                every = [m for r in self.library.records(last) for m in r.methods if m.name == name]
+            case n.Name(text=text):
+                every = self.library.functions(text.rpartition("::")[2])
+            case _:
+                return False
+        every = [one for one in every if at < len(one.parameters)]
+        return bool(every) and all(
+            one.parameters[at].type.pointers
+            and not one.parameters[at].type.const
+            and _written(one, one.parameters[at].name)
+            for one in every
+        )
 
     def _kernel(self, name: str) -> n.Definition | None:
         found = self.library.functions(name)
@@ -141,8 +173,9 @@ class Handings:
             made = address(site, value)
             while isinstance(made, n.Cast):
                 made = made.operand
+            whole = _of_one(made) if not parameter.type.pointers else None
             if not isinstance(made, n.Constant) and (
-                parameter.type.pointers or isinstance(made, n.Name)
+                parameter.type.pointers or isinstance(whole, n.Name | n.Field)
             ):
                 tensor = owner(made, site.names) if parameter.type.pointers else []
                 yield next(iter(tensor), _source(made, site)), parameter
@@ -156,11 +189,14 @@ class Handings:
 
 def _source(made: n.Expr, site: LaunchSite) -> str:
     """What an argument is; of a struct that a function makes of another one, that one."""
-    held = site.names.get(made.text) if isinstance(made, n.Name) else None
-    if isinstance(held, n.Call) and len(held.arguments) == 1:
-        (given,) = held.arguments
-        return shown(given) if isinstance(given, n.Name) else shown(made)
-    return shown(made)
+    held = site.names.get(made.text) if isinstance(made, n.Name) else made
+    given = _of_one(held) if isinstance(held, n.Call) else made
+    return shown(given if isinstance(given, n.Name) else made)
+
+
+def _of_one(made: n.Expr) -> n.Expr:
+    """What a struct is made of by a function that is given one thing; itself for others."""
+    return made.arguments[0] if isinstance(made, n.Call) and len(made.arguments) == 1 else made
 
 
 _Asked = Callable[[n.Definition, str], list[str]]

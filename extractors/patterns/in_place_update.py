@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
@@ -89,7 +89,10 @@ class InPlaceUpdate(Pattern):
         if names:
             loads = [a for a in facts.loads if a.array in names]
             stores = [a for a in facts.stores if a.array in names and not a.is_atomic]
-            yield self.decide(facts, "in place (same array loaded and stored)", [*loads, *stores])
+            where: list[Where] = [a.node for a in (*loads, *stores)]
+            if facts.of_threads:  # a pointer that is not to what stays as it is
+                where += facts.declared(*(name for name in names if name))
+            yield self.decide(facts, "in place (same array loaded and stored)", where)
 
     def _same_places(self, facts: Facts, name: str | None) -> bool:
         """Whether elements of an array are stored where they were loaded from."""

@@ -182,6 +182,39 @@ def test_a_struct_that_is_made_of_another_is_handed_on() -> None:
     assert _told(text) == {"first": {(LEFT, "p.part")}, "last": {(TAKEN, "params.part")}}
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [("made(all)", "made(all)"), ("all.inner", "all.inner"), ("P(all)", "P(all)")]
+)
+def test_a_struct_that_is_made_where_it_is_handed_over(one: str, other: str) -> None:
+    text = _STRUCTS.replace(">>>(all)", f">>>({one})", 1).replace(">>>(all)", f">>>({other})")
+    assert _told(text) == {"first": {(LEFT, "p.part")}, "last": {(TAKEN, "params.part")}}
+
+
+_METHODS = """struct V {{
+  float v;
+  __device__ void to({kind} at, int i) {{ {body} }}
+}};
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "handed"),
+    [
+        ("float*", "at[i] = v;", True),
+        ("void*", "static_cast<float*>(at)[i] = v;", True),
+        ("float*", "v = at[i];", False),
+        ("const float*", "v = at[i];", False),
+    ],
+)
+def test_a_field_that_a_method_is_given(kind: str, body: str, handed: bool) -> None:
+    write = "V one; one.v = p.x[0]; one.to(p.part, threadIdx.x);"
+    text = _METHODS.format(kind=kind, body=body) + _STRUCTS.replace(
+        "p.part[threadIdx.x] = p.x[0];", write
+    )
+    first, last = ((LEFT, "p.part"), (TAKEN, "params.part")) if handed else ((PART, None),) * 2
+    assert _told(text) == {"first": {first}, "last": {last}}
+
+
 def test_a_field_that_another_kernel_leaves_alone() -> None:
     apart = _STRUCTS.replace("params.part[0]", "params.x[0]")
     assert _told(apart) == {"first": {(PART, None)}, "last": {(PART, None)}}
