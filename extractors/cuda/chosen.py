@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
@@ -133,9 +134,14 @@ def _parted(one: LaunchSite, other: LaunchSite) -> n.Expr | None:
     """The condition that holds for one launch and does not for the other, after equal ones; None
     when they are not told apart so, or by a constant of the compiler. In two functions it is one
     condition of their caller."""
-    for mine, its in zip(one.guards, other.guards, strict=False):
+    for mine, its in zip_longest(one.guards, other.guards):
         if mine == its:
             continue
+        if mine is None or its is None:  # the one returns, the other is what comes then
+            text = mine or its or ""
+            rest, inner = (other, one) if mine is not None else (one, other)
+            known = next((test for test in inner.tests if shown(test) == text), None)
+            return known if text in rest.left and one.function == other.function else None
         text = its if mine == f"not ({its})" else mine if its == f"not ({mine})" else ""
         asked = next((test for test in one.tests if text and shown(test) == text), None)
         apart = asked is not None and one.function != other.function

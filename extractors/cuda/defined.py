@@ -1,4 +1,5 @@
-"""Where numbers that the host shares work out by are defined as macros of the file."""
+"""Macros of the file that a decision of the host leads to: those that stand for its numbers, and
+those that choose the arguments of a template."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from extractors.cuda.macros import Macro
 from kb.evidence import Decision, Lines
 
 NUMBERS = frozenset({"tile_selection", "num_warps"})
@@ -17,6 +19,11 @@ MAX_STEPS = 4
 _DEFINED = re.compile(
     r"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]+([\w \t()*/+<>-]*\w[\w \t()]*)$"
 )
+_TAKES = re.compile(r"[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)\(")
+_CHOOSES = re.compile(r"\b(?:if|case)\b")
+_COMPILES = re.compile(r"<<<|\b(?:cudaLaunch\w+|constexpr|using|typedef)\b")
+"""What a macro holds that launches, or gives what it is handed something to be compiled with."""
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _SHAPE = re.compile(r"<<<(.*?)>>>", re.DOTALL)
 
@@ -40,7 +47,7 @@ def with_definitions(decisions: Iterable[Decision], rows: Sequence[str]) -> Iter
 
 
 def _words(rows: Sequence[str], lines: Lines) -> list[str]:
-    text = "\n".join(rows[lines[0] - 1 : lines[1]])
+    text = _text(rows, lines)
     between = _SHAPE.search(text)
     return _WORD.findall(between.group(1) if between is not None else text)
 
@@ -63,3 +70,54 @@ def _counts(name: str, known: Mapping[str, tuple[int, str]], depth: int = 0) -> 
     return depth < MAX_STEPS and all(
         word in known and _counts(word, known, depth + 1) for word in _WORD.findall(known[name][1])
     )
+
+
+def with_dispatchers(
+    decisions: Iterable[Decision], rows: Sequence[str], macros: Mapping[str, Macro]
+) -> Iterator[Decision]:
+    """Decisions on what is compiled in, with the macros of the file that their lines use and that
+    choose it by branches."""
+    heads = _heads(rows)
+    bodies = {name: one.body for name, one in macros.items()}
+    bodies |= {name: _text(rows, at) for name, at in heads.items()}
+    for one in decisions:
+        pending = [word for at in one.lines for word in _WORD.findall(_text(rows, at))]
+        found: dict[str, None] = {}
+        for _ in range(MAX_STEPS if heads else 0):
+            pending = [word for word in pending if word in heads and word not in found]
+            found |= dict.fromkeys(pending)
+            pending = [w for name in pending for w in _WORD.findall(_text(rows, heads[name]))]
+        chosen = [name for name in found if _chooses(name, bodies)]
+        lines = {*one.lines, *(heads[name] for name in chosen)}
+        yield replace(one, lines=tuple(sorted(lines)))
+
+
+def _heads(rows: Sequence[str]) -> Mapping[str, Lines]:
+    """Macros with arguments that the file defines once, with their lines."""
+    found: dict[str, list[Lines]] = {}
+    for at, row in enumerate(rows):
+        match = _TAKES.match(row) if "define" in row else None
+        if match is not None:
+            end = at
+            while rows[end].endswith("\\") and end + 1 < len(rows):
+                end += 1
+            found.setdefault(match.group(1), []).append((at + 1, end + 1))
+    return {name: several[0] for name, several in found.items() if len(several) == 1}
+
+
+def _text(rows: Sequence[str], lines: Lines) -> str:
+    return "\n".join(rows[lines[0] - 1 : lines[1]])
+
+
+def _chooses(name: str, bodies: Mapping[str, str]) -> bool:
+    """Whether a macro branches, and one of its sides launches or compiles something in."""
+    return _CHOOSES.search(bodies[name]) is not None and _compiles(name, bodies)
+
+
+def _compiles(name: str, bodies: Mapping[str, str], depth: int = 0) -> bool:
+    body = bodies[name]
+    return _COMPILES.search(body) is not None or (
+        depth < MAX_STEPS
+        and any(word in bodies and _compiles(word, bodies, depth + 1)
+                for word in dict.fromkeys(_WORD.findall(body)) if word != name)
+    )  # fmt: skip

@@ -125,13 +125,46 @@ class Handings:
                     yield parameter.name
             elif not (parameter.type.pointers or others[text].type.pointers):
                 left = self._once(self._left, first, written.name)
-                read = self._once(_fields, second, taken.name) if left else []
+                read = self._once(self._fields, second, taken.name) if left else []
                 yield from (f"{parameter.name}.{one}" for one in left if one in read)
 
     def _left(self, definition: n.Definition, name: str) -> list[str]:
         """The fields of a struct whose arrays a kernel writes: itself, or by a function or method
         that is given the pointer and stores behind it."""
-        found = dict.fromkeys(_left(definition, name))
+        found: dict[str, None] = {}
+        for one, own in self._with_helpers(definition, name):
+            found |= dict.fromkeys((*_left(one, own), *self._left_by_calls(one, own)))
+        return list(found)
+
+    def _fields(self, definition: n.Definition, name: str) -> list[str]:
+        """The fields of a struct that a kernel speaks of, itself or in functions that it hands the
+        struct to."""
+        told = (_fields(one, own) for one, own in self._with_helpers(definition, name))
+        return [field for fields in told for field in fields]
+
+    def _with_helpers(
+        self, definition: n.Definition, name: str
+    ) -> list[tuple[n.Definition, str]]:  # fmt: skip
+        """A function, and those that it hands a parameter on to as it is, by what they call it."""
+        found = [(definition, name)]
+        for one, own in found:
+            for call in n.inside(one.body):
+                if not isinstance(call, n.Call) or not isinstance(call.function, n.Name):
+                    continue
+                for at, handed in enumerate(call.arguments):
+                    if isinstance(handed, n.Name) and handed.text == own:
+                        called = self.library.functions(call.function.text.rpartition("::")[2])
+                        more = [
+                            (f, f.parameters[at].name) for f in called if at < len(f.parameters)
+                        ]
+                        found += [pair for pair in more if pair not in found][:MAX_HELPERS]
+            if len(found) > MAX_HELPERS:
+                break
+        return found
+
+    def _left_by_calls(self, definition: n.Definition, name: str) -> list[str]:
+        """The fields of a struct whose pointers a function gives to others that store there."""
+        found: dict[str, None] = {}
         held = {one.name: one.type.name for one in n.inside(definition.body)
                 if isinstance(one, n.Variable)}  # fmt: skip
         calls = [one for one in n.inside(definition.body) if isinstance(one, n.Call)]
@@ -185,6 +218,10 @@ class Handings:
         if key not in self._asked:
             self._asked[key] = asked(definition, name)
         return self._asked[key]
+
+
+MAX_HELPERS = 12
+"""Functions that a kernel hands a struct to."""
 
 
 def _source(made: n.Expr, site: LaunchSite) -> str:

@@ -26,7 +26,7 @@ from extractors.cuda.contracts import (
     whole_shares,
     whole_warps,
 )
-from extractors.cuda.defined import with_definitions
+from extractors.cuda.defined import with_definitions, with_dispatchers
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.grid_counts import counted
 from extractors.cuda.handed_on import Handings, handed_on
@@ -161,7 +161,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             decisions=tuple(dict.fromkeys(
                 (*with_definitions((*warps, *tiles), texts.rows()), *grids, *chosen, *compiled,
                  *blocks, *parts, *others, *vectors,
-                 *given, *compiled_in(definition, mine, unit), *promises(whole, found.library),
+                 *given, *with_dispatchers(compiled_in(definition, mine, unit), texts.rows(),
+                                           found.macros), *promises(whole, found.library),
                  *overlap.of(mine), *handed_on(mine, walker.found, handings))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),

@@ -116,9 +116,13 @@ class Callers:
                 sides = stands.get((at.line, at.column), {})
                 yield Seen(kernel_of(site), given, at, sides, frozenset({place(at)}))
         for call, sides in met:
+            told: set[tuple[object, ...]] = set()
             for below in self._below(call):
                 lines, name = below.lines | {place(call.at)}, _name(call.function)
-                yield replace(below, at=call.at, sides=sides, lines=lines, called=name)
+                same = (below.kernel, tuple(below.given), lines)
+                if same not in told:  # copies that macros make there look the same from here
+                    told.add(same)
+                    yield replace(below, at=call.at, sides=sides, lines=lines, called=name)
 
     def _told(self, call: n.Call, sides: Sides) -> Sides:
         """The sides of a call, where the answer of one that is asked is the truth: what says yes

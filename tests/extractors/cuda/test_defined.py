@@ -67,3 +67,40 @@ def test_a_macro_that_is_not_there_brings_its_own_semicolon(check: str) -> None:
     found = read_cuda(text, "k.cu")
     assert not found.library.unit.broken
     assert len(host_facts(found)["k"].launches) == 2
+
+
+_CHOSEN = """#define EACH(n, ...) \\
+  if (n == 4) { constexpr int N = 4; __VA_ARGS__(); } \\
+  else { constexpr int N = 8; __VA_ARGS__(); }
+#define CHECK(f) \\
+  if (f) { return; }
+template <int N> __global__ void k(float* x) { x[blockIdx.x] = N; }
+void go(float* x, int n) {
+  EACH(n, [&] {
+    k<N><<<n, 64>>>(x); });
+}
+"""
+
+
+def test_what_is_compiled_in_leads_to_the_macro_that_chooses_it() -> None:
+    (told,) = _told(_CHOSEN, "specialization")
+    assert (1, 3) in told.lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            _CHOSEN.replace("EACH(n, [&] {", "CHECK(n); {").replace("}); }", "} }")
+            .replace("k<N>", "k<4>").replace("(x); });", "(x); }"),
+            id="a check",
+        ),
+        pytest.param(
+            _CHOSEN.replace("EACH(n, [&] {", "GO({").replace("k<N>", "k<4>")
+            .replace("#define CHECK(f)", "#define GO(...) \\\n  __VA_ARGS__\n#define CHECK(f)"),
+            id="nothing is chosen",
+        ),
+    ],
+)  # fmt: skip
+def test_a_macro_that_chooses_nothing(text: str) -> None:
+    assert all(first == last for d in _told(text, "specialization") for first, last in d.lines)

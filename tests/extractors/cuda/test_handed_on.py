@@ -215,6 +215,29 @@ def test_a_field_that_a_method_is_given(kind: str, body: str, handed: bool) -> N
     assert _told(text) == {"first": {first}, "last": {last}}
 
 
+def test_a_struct_that_the_kernels_hand_to_functions() -> None:
+    text = _STRUCTS.replace("__global__ void first(P p) {", "__device__ void one(P own) {")
+    text = text.replace("p.part[threadIdx.x] = p.x[0];", "own.part[threadIdx.x] = own.x[0];")
+    text = text.replace("__global__ void last(P params) {", "__device__ void two(const P& q) {")
+    text = text.replace("params.out[threadIdx.x] = params.part", "q.out[threadIdx.x] = q.part")
+    kernels = (
+        "__global__ void first(P p) { one(p); }\n__global__ void last(P params) { two(params); }\n"
+    )
+    told = _told(text.replace("void run", kernels + "void run"))
+    assert told == {"first": {(LEFT, "p.part")}, "last": {(TAKEN, "params.part")}}
+
+
+def test_copies_that_macros_make_hide_no_later_kernel() -> None:
+    many = " ".join(f"if (n == {i}) first<<<1, 32>>>(x, held);" for i in range(80))
+    text = (
+        _KERNELS
+        + f"#define EACH {many}\nvoid one(const float* x, float* held, int n) {{ EACH }}\n"
+        + "void run(const float* x, float* part, float* out, int n) {\n  one(x, part, n);\n"
+        + "  last<<<1, 32>>>(part, out);\n}\n"
+    )
+    assert _told(text) == {"first": {(LEFT, "part")}, "last": {(TAKEN, "part")}}
+
+
 def test_a_field_that_another_kernel_leaves_alone() -> None:
     apart = _STRUCTS.replace("params.part[0]", "params.x[0]")
     assert _told(apart) == {"first": {(PART, None)}, "last": {(PART, None)}}

@@ -196,6 +196,18 @@ ONE_EACH = (
             id="a function that is left early",
         ),
         pytest.param(
+            "void go(float* x, int n) {\n  if (n > 64) {\n    k<<<n, 32>>>(x, n);\n"
+            "    return;\n  }\n  k<<<1, 32>>>(x, n);\n}\n",
+            [((4, 4), (5, 5), (8, 8))],
+            id="another grid where the one leaves",
+        ),
+        pytest.param(
+            "void go(float* x, int n) {\n  if (n > 64) {\n    k<<<n, 32>>>(x, n);\n  }\n"
+            "  k<<<1, 32>>>(x, n);\n}\n",
+            [],
+            id="another grid afterwards",
+        ),
+        pytest.param(
             ONE_EACH + "bool wide(int n) {\n  return n > 9;\n}\n"
             "void go(float* x, int n) {\n  if (wide(n)) {\n    one(x, n);\n  } else {\n"
             "    two(x, n);\n  }\n}\n",
