@@ -47,7 +47,7 @@ _THREADS = """__global__ void scale(const float* tops, float* out, int count) {
 
 
 class ScaleOfMaxima(Pattern):
-    """The largest of loaded numbers is divided by a number, or divides one, and that is all that
+    """The largest of loaded numbers, as they are, is divided by a number, or divides one, and that is all that
     is stored."""
 
     name = "scale-made-of-given-maxima"
@@ -64,6 +64,10 @@ class ScaleOfMaxima(Pattern):
         ),
         NearMiss(vary(_TILE, ("ct.max(", "ct.sum(")), why="a mean, no maximum"),
         NearMiss(vary(_THREADS, ("448.f / top", "top")), why="the maximum is kept"),
+        NearMiss(
+            vary(_THREADS, ("tops[row * count + i]", "fabsf(tops[row * count + i])")),
+            why="the largest of elements that may be negative",
+        ),
         NearMiss(SOFTMAX, why="the maximum keeps exponentials in range"),
         NearMiss(ROW_NORM_THREADS, why="no maximum"),
     )
@@ -78,6 +82,8 @@ class ScaleOfMaxima(Pattern):
         for node in facts.graph.of(OpKind.DIV) if tops else ():
             numbers = [facts.values.literal(facts.graph.core(v)) for v in node.op.inputs[:2]]
             top = next((t for t in tops if facts.graph.rests_on(node.result, t)), None)
+            if any(facts.graph.rests_on(node.result, one) for one in facts.graph.of(OpKind.ABS)):
+                continue  # of elements, no maxima of others
             if top is None or sum(isinstance(x, int | float) for x in numbers) != 1:
                 continue
             stores = [s.node for s in facts.stored_in(node.result)]

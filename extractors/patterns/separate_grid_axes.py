@@ -15,7 +15,7 @@ from kb.analysis.block_steps import steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Role, blocked, persistent
+from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.stream_k import streams
 from kb.analysis.symbolic import AtomKind
@@ -81,6 +81,14 @@ def halves(x, out, n, T: tl.constexpr):
 )
 
 
+_ROWS_WALKED = """__global__ void twice(const float* x, float* out, int n) {
+    const float* row = x + (long)blockIdx.y * n;
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < n; at += gridDim.x * blockDim.x)
+        out[(long)blockIdx.y * n + at] = 2.f * row[at];
+}
+"""
+
+
 class SeparateGridAxes(Pattern):
     """Every axis of the grid is used by itself, or one id is walked over all work items."""
 
@@ -99,6 +107,18 @@ class SeparateGridAxes(Pattern):
         Case(_FLAT_THREADS, "one axis of tiles"),
         Case(_WHICH_THREADS, "separate grid axes"),
         Case(_WHICH, "separate grid axes"),
+        Case(_ROWS_WALKED, "separate grid axes"),
+        Case(
+            _ROWS_WALKED.replace("(long)blockIdx.y", "(long)at_row")
+            .replace(
+                "    const float* row",
+                "    for (int at_row = blockIdx.y; at_row < n; at_row += gridDim.y) {\n"
+                "    const float* row",
+            )
+            .replace("row[at];", "row[at];\n    }"),
+            "separate grid axes",
+        ),
+        Case(_ROWS_WALKED.replace("(long)blockIdx.y * n", "0l"), "linear persistent id"),
     )
     near_misses = (
         NearMiss(
@@ -119,7 +139,10 @@ class SeparateGridAxes(Pattern):
             if facts.stores and not asks and not facts.of_threads:
                 yield self.decide(facts, "grid of one program", facts.stores)
             return
-        walks = any(persistent(loop, facts.values) for loop in facts.loops)
+        walks = [loop for loop in facts.loops if persistent(loop, facts.values)]
+        if walks and (apart := self._not_walked(facts, walks, ids)):
+            yield self.decide(facts, "separate grid axes", [*ids, *apart])
+            return
         if walks or problem_walk(facts) or streams(facts):
             yield self.decide(facts, "linear persistent id", [*ids, *_decoded(facts)])
             return
@@ -137,6 +160,19 @@ class SeparateGridAxes(Pattern):
             yield self.decide(facts, self._single(facts), ids)
         elif not facts.contractions and not outer_axes(facts):
             yield self.decide(facts, self._single(facts), [*ids, *self._parts(facts)])
+
+    def _not_walked(self, facts: Facts, walks: list[Loop], ids: list[Node]) -> list[Node]:
+        """Ids of axes that no walk over work items begins at, where every walk begins at others;
+        where walks begin at different axes, all."""
+        lows = [facts.values.expr(loop.low) for loop in walks if loop.low is not None]
+        begun = {frozenset(a for a in low.atoms() if a.kind is AtomKind.BLOCK) for low in lows}
+        known = [n for n in ids if facts.values.expr(n.result).atom is not None]
+        if frozenset() in begun:
+            return []  # who knows where that one begins
+        if len(begun) > 1 and all(len(axes) == 1 for axes in begun):
+            return known
+        walked = {axis for axes in begun for axis in axes}
+        return [n for n in known if walked and facts.values.expr(n.result).atom not in walked]
 
     def _places(self, facts: Facts, node: Node) -> bool:
         """Whether an id says where something is read or written, or which of several places, or is
