@@ -47,8 +47,8 @@ _THREADS = """__global__ void scale(const float* tops, float* out, int count) {
 
 
 class ScaleOfMaxima(Pattern):
-    """The largest of loaded numbers, as they are, is divided by a number, or divides one, and that is all that
-    is stored."""
+    """The largest of loaded numbers, as they are, is divided by a number, or divides one, and
+    nothing else is stored."""
 
     name = "scale-made-of-given-maxima"
     axis = "quant_scaling"
