@@ -140,8 +140,8 @@ class SeparateGridAxes(Pattern):
                 yield self.decide(facts, "grid of one program", facts.stores)
             return
         walks = [loop for loop in facts.loops if persistent(loop, facts.values)]
-        if walks and (apart := self._not_walked(facts, walks, ids)):
-            yield self.decide(facts, "separate grid axes", [*ids, *apart])
+        if walks and self._not_walked(facts, walks, ids):
+            yield self.decide(facts, "separate grid axes", [*ids, *_decoded(facts)])
             return
         if walks or problem_walk(facts) or streams(facts):
             yield self.decide(facts, "linear persistent id", [*ids, *_decoded(facts)])
