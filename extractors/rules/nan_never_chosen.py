@@ -80,7 +80,7 @@ class NanNeverChosen(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         facts = subject.facts
-        found = {} if _asked(facts) else dict.fromkeys(_chosen(facts))
+        found = {} if asks_for_nan(facts) else dict.fromkeys(_chosen(facts))
         if found:
             yield self.finding(
                 subject,
@@ -93,7 +93,7 @@ class NanNeverChosen(Rule):
             )
 
 
-def _asked(facts: Facts) -> bool:
+def asks_for_nan(facts: Facts) -> bool:
     """Whether anything asks for a NaN: by name, or by comparing a number with itself."""
     graph = facts.graph
     return bool(graph.of(OpKind.ISNAN)) or any(
