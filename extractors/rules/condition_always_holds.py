@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from extractors.host.events import LaunchRecord
@@ -12,9 +12,11 @@ from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis import symbolic as s
 from kb.analysis.certain import settled
+from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import Atom, AtomKind
 from kb.evidence import Finding, Severity
+from kb.ops import OpKind
 
 _ROWS = (
     POINTER
@@ -48,6 +50,18 @@ def move(x, out, n: int, T: Int):
     ct.scatter(out, (row, at), v)
 """
 )
+_THREADS = """
+__global__ void twice(float* out, const float* x, int rows, int cols) {
+  int row = blockIdx.x;
+  if (row >= rows) return;
+  for (int i = threadIdx.x; i < cols; i += blockDim.x) {
+    out[(size_t)row * cols + i] = 2.0f * x[(size_t)row * cols + i];
+  }
+}
+void run(float* out, const float* x, int rows, int cols) {
+  twice<<<rows, 256>>>(out, x, rows, cols);
+}
+"""
 
 
 class ConditionAlwaysHolds(Rule):
@@ -55,7 +69,9 @@ class ConditionAlwaysHolds(Rule):
     with the bound of its loop: the mask or branch that asks for it takes nothing out."""
 
     name = "condition-always-holds"
+    dialects = ("cuda", "cutile", "triton")
     matches = (
+        Case(_THREADS, "never holds"),
         Case(_ROWS, "always hold"),
         Case(_EXACT, "never hold"),
         Case(_WHOLE, "always hold"),
@@ -63,6 +79,17 @@ class ConditionAlwaysHolds(Rule):
         Case(vary(_ROWS, ("(at < T)", "(row >= 0)")), "always hold"),
     )
     near_misses = (
+        NearMiss(
+            vary(_THREADS, ("<<<rows, 256>>>", "<<<(rows + 3) / 4 * 4, 256>>>")),
+            why="the grid is rounded up",
+        ),
+        NearMiss(
+            vary(_THREADS, ("= blockIdx.x;", "= blockIdx.x * blockDim.y + threadIdx.y;")),
+            why="the rows of several threads",
+        ),
+        NearMiss(
+            vary(_THREADS, ("x, rows, cols);", "x, rows - 1, cols);")), why="another number"
+        ),
         NearMiss(
             vary(_ROWS, ("(at < T) & (at < n)", "at < n")),
             why="the tile is the next power of two, which may be longer",
@@ -89,12 +116,9 @@ class ConditionAlwaysHolds(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         facts, material = subject.facts, subject.host.material
-        if facts.of_threads:
-            return
-        hosted = _Hosted(material)
         always: list[Node] = []
         never: list[Node] = []
-        for node, holds in settled(facts, hosted.known, hosted.blocks):
+        for node, holds in _of_blocks(subject) if facts.of_threads else _of_tiles(facts, material):
             (always if holds else never).append(node)
         for nodes, word in ((always, "always"), (never, "never")):
             if nodes:
@@ -108,6 +132,25 @@ class ConditionAlwaysHolds(Rule):
                     nodes,
                     Severity.NOTE,
                 )
+
+
+def _of_tiles(facts: Facts, material: Material | None) -> Iterable[tuple[Node, bool]]:
+    hosted = _Hosted(material)
+    return settled(facts, hosted.known, hosted.blocks)
+
+
+def _of_blocks(subject: Subject) -> Iterator[tuple[Node, bool]]:
+    """Comparisons of the block index of a thread with as many blocks as every launch of the file
+    has along that axis, and whether they hold."""
+    facts, sizes = subject.facts, dict(enumerate(subject.host.counted))
+    for node in facts.graph.of(OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE):
+        left, right = (facts.values.expr(value).atom for value in node.op.inputs[:2])
+        turned = node.op.kind in (OpKind.GT, OpKind.LE)
+        block, size = (right, left) if turned else (left, right)
+        if block is None or size is None or block.kind is not AtomKind.BLOCK:
+            continue
+        if size.kind is AtomKind.PARAMETER and sizes.get(block.axis) == size.value:
+            yield node, node.op.kind in (OpKind.LT, OpKind.GT)
 
 
 class _Hosted:
