@@ -17,6 +17,7 @@ from kb.analysis.flags import unless
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.loaded_places import loaded_places
+from kb.analysis.own_memory import own_memory
 from kb.analysis.parameters import tile_extents
 from kb.analysis.resources import resources
 from kb.analysis.symbolic import AtomKind
@@ -61,6 +62,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         agreements,
         contents,
         loaded_places,
+        own_memory,
         asserted,
         quotients,
         shared_heads,
