@@ -20,7 +20,7 @@ from benchmarks.gold.decisions import rate
 from benchmarks.gold.entries import Entry, overlap, ranges
 from kb.evidence import Finding, Lines
 from kb.knowledge import KernelKnowledge
-from kb.space import Constraint, Origin
+from kb.space import Constraint
 
 RELATIONS = {
     "power of two": re.compile(r"power.?of.?two|powers of two|pow2|2\^k"),
@@ -44,6 +44,7 @@ CONSTRAINTS = {
         r"|\.address %"
     ),
     "first contents": re.compile(r"zero-initiali[sz]ed|zeroed before|\.initial == 0"),
+    "no overlap": re.compile(r"\boverlap|\bnot alias|\.memory !="),
     "all resident": re.compile(
         r"\bresident(?:_blocks| (?:at once|together|capacity))|\bco-resident"
     ),
@@ -125,7 +126,8 @@ DEFECTS = {
         r"multiplied back|shift .* is undone|\bis an identity\b|without changing exp\("
     ),
     "NaN not chosen": re.compile(
-        r"NaN (?:never|is dropped|is not treated|among them is not chosen)|\bfalse for (?:a )?NaN"
+        r"NaN (?:inputs )?(?:never|(?:is|are) dropped|is not treated|among them is not chosen)"
+        r"|\bfalse for (?:a )?NaN|\bdrops? (?:a )?NaN|\bnot propagate NaN"
     ),
     "too many threads": re.compile(
         r"more than 1024 threads|above 1024/?\w* makes the launch fail|fails to launch"
@@ -291,7 +293,7 @@ def _text(item: dict[str, Any]) -> str:
 
 def _same_constraint(text: str, lines: list[Lines], ours: Constraint) -> bool:
     of_launch = _OF_LAUNCH.search(ours.expression) and not (
-        ours.origin is Origin.STATED and ours.expression.endswith("> 0")
+        ours.expression.endswith("> 0") and "grid" not in (ours.because or "")
     )
     if ours.lines and overlap([ours.lines], lines) and not of_launch:
         return True
