@@ -108,7 +108,8 @@ DEFECTS = {
     ),
     "short accesses": re.compile(
         r"\b(?:single|single scattered) bytes\b|single-byte stores"
-        r"|byte (?:loads at|stores to|accesses)|byte by byte|scalar (?:2-byte|16-bit) loads"
+        r"|single-byte scattered stores|byte (?:loads at|stores to|accesses)|byte by byte"
+        r"|scalar (?:2-byte|16-bit) loads"
         r"|\bbytes are moved one per thread|one byte per store"
         r"|thread loads 2 bytes|sixteen 2-byte loads|2-byte stores|16-bit element per thread"
         r"|moves one element of \d bytes? at once"
@@ -138,7 +139,7 @@ DEFECTS = {
     "unrolled": re.compile(r"[Pp]ragma (?:to )?unroll|\bunroll pragma"),
     "late trigger": re.compile(
         r"(?:trigger|dependents)\b.*\bafter the (?:last |whole )?(?:stores?|persistent loop)\b"
-        r"|\btriggered only after the stores"
+        r"|\btriggered only after the stores|\btrigger placed at the (?:very )?end\b"
     ),
     "local memory": re.compile(r"\blocal memory\b|\bregister arrays? indexed"),
     "same place": re.compile(
@@ -146,6 +147,7 @@ DEFECTS = {
     ),
     "nothing launched": re.compile(
         r"\blaunch(?:es)? nothing|\bno kernel is launched|\bnothing is launched|without launching"
+        r"|\bsilent(?:ly)? (?:no-op|do(?:es)? nothing)"
     ),
     "before the wait": re.compile(
         r"\bbefore (?:the (?:dependency )?wait\b|`?griddepcontrol|`?cudaGridDependency)"
@@ -237,7 +239,7 @@ DEFECTS = {
         r"(?:dropped|ignored|not)|\bno (?:error check|cudaGetLastError) after"
         r"|\blaunch (?:itself are |result is |is )?not (?:checked|followed by an error)"
         r"|\b(?:nor|neither) the launch\b|followed by an error check"
-        r"|and of the launch (?:are|is) not"
+        r"|and of the launch (?:are|is) not|\bno launch (?:error )?check"
     ),
 }
 """Kinds of defect, as texts speak of them."""
