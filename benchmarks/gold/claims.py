@@ -130,6 +130,9 @@ DEFECTS = {
         r"NaN (?:inputs )?(?:never|(?:is|are) dropped|is not treated|among them is not chosen)"
         r"|\bfalse for (?:a )?NaN|\bdrops? (?:a )?NaN|\bnot propagate NaN"
     ),
+    "between tiles": re.compile(
+        r"\b(?:and|or)\b[`\"]? (?:stands )?(?:on|between) (?:two |block )?(?:tensors|tiles)\b"
+    ),
     "too many threads": re.compile(
         r"more than 1024 threads|above 1024/?\w* makes the launch fail|fails to launch"
     ),

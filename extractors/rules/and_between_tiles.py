@@ -32,8 +32,8 @@ class AndBetweenTiles(Rule):
     name = "and-between-tiles"
     dialects = ("triton",)
     matches = (
-        Case(_MOVE, "`and`"),
-        Case(vary(_MOVE, ("< m and at[None, :] < n", "< m or at[None, :] < n")), "`or`"),
+        Case(_MOVE, "the word and"),
+        Case(vary(_MOVE, ("< m and at[None, :] < n", "< m or at[None, :] < n")), "the word or"),
     )
     near_misses = (
         NearMiss(
@@ -51,18 +51,26 @@ class AndBetweenTiles(Rule):
             vary(_MOVE, ("rows[:, None] < m and at[None, :] < n", "m > 0 and n > 0")),
             why="both are single values",
         ),
+        NearMiss(
+            "__global__ void keep(float* out, const float* x, int n) {\n"
+            "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+            "  if (i < n && x[i] > 0.0f) { out[i] = x[i]; }\n}\n",
+            why="the values of one thread",
+        ),
     )  # fmt: skip
     seen = (Seen("flag-gems", "flag_gems/ops/sum.py", "sum_dim_kernel", 233),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         facts = subject.facts
+        if facts.kernel.dialect not in self.dialects:
+            return
         for kind, word, better in ((OpKind.AND, "and", "&"), (OpKind.OR, "or", "|")):
             found = [node for node in facts.graph.of(kind) if _of_tiles(facts, node)]
             if found:
                 yield self.finding(
                     subject,
-                    f"`{word}` stands between two tiles: it is for single values, and the compiler "
-                    f"takes it element by element for the time being only",
+                    f"the word {word} stands between two tiles: it is for single values, and the "
+                    f"compiler takes it element by element for the time being only",
                     f"write `{better}` between the two, each comparison in brackets",
                     found,
                     Severity.NOTE,
@@ -70,7 +78,7 @@ class AndBetweenTiles(Rule):
 
 
 def _of_tiles(facts: Facts, node: Node) -> bool:
-    """Whether both sides are known to hold several elements, and the operator was so written."""
+    """Whether both sides are known to hold several elements."""
     return all(
         any(extent != "1" for extent in facts.types.shape(side)) for side in node.op.inputs[:2]
     )
