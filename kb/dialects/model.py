@@ -82,6 +82,7 @@ class Dialect:
     `narrow_float_since`: the compute capability, ten times the major number and the minor one,
     since which it converts from and to f8e4m3; 0 where nothing is known of that.
     `stores_cast`: a store narrows to the dtype of its array without a word in the program.
+    `rounds_products`: the type to which a product rounds 32-bit floats when nothing is said.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Dialect:
     contracted_bytes: int = 0
     narrow_float_since: int = 0
     stores_cast: bool = False
+    rounds_products: str = ""
     written: bool = True
     former: frozenset[str] = frozenset()
     roundings: Mapping[str, str] = field(default_factory=dict)

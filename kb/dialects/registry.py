@@ -64,6 +64,12 @@ def latency_hints(name: str) -> bool:
     return any(one.role == "latency" for row in rows for one in row.parameters)
 
 
+def rounds_products(name: str) -> str:
+    """To what a dialect's products round 32-bit floats by themselves; empty where to nothing."""
+    found = _READ.get(name)
+    return found.rounds_products if found is not None else ""
+
+
 def stores_cast(name: str) -> bool:
     """Whether stores of a dialect cast by themselves; False for an unknown one."""
     found = _READ.get(name)

@@ -277,6 +277,7 @@ TRITON = Dialect(
     float_from_text=True,
     reductions_widen=True,  # triton.language 3.9, standard.py
     stores_cast=True,
+    rounds_products="tf32",  # triton.language 3.9, core.py, dot: input_precision
     staged_launch=True,  # triton.Config
     contracted_bytes=32,  # triton.backends.nvidia.compiler.min_dot_size, 3.9.0
     narrow_float_since=89,  # triton.backends.nvidia.compiler.parse_options, 3.9.0
