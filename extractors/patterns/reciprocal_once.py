@@ -98,6 +98,7 @@ class ReciprocalOnce(Pattern):
         Case(SOFTMAX_CHUNKS_THREADS, "one reciprocal per row"),
         Case(MERGE_LOOP_THREADS, "one reciprocal per row"),
         Case(OWN_ROW_THREADS, "divide per element"),
+        Case(vary(KEPT, ("/ (1 - p)", "/ (1.0 - v)")), "divide per element"),
         Case(STEP_THREADS, "divide per element"),
         Case(SCALED_THREADS, "one reciprocal per row"),
         Case(
@@ -115,6 +116,10 @@ class ReciprocalOnce(Pattern):
             value="one reciprocal per row",
         ),
         NearMiss(vary(KEPT, ("/ (1 - p)", "/ 2")), why="a number that is known"),
+        NearMiss(
+            vary(KEPT, ("v / (1 - p)", "v * (1.0 / (1.0 + tl.exp(v)))")),
+            why="a number over every element: part of a sigmoid",
+        ),
         NearMiss(
             vary(KEPT, ("/ (1 - p)", "* tl.rsqrt(2.0)")), why="the root of a number that is known"
         ),
@@ -189,6 +194,8 @@ class ReciprocalOnce(Pattern):
         once += [n for n in reciprocals(facts) if n.op.span not in told]
         told = {n.op.span for n in (*mean, *once)}
         each += [n for n in divided_one_by_one(facts) if n.op.span not in told]
+        told = {n.op.span for n in (*mean, *once, *each)}
+        each += [n for n in _of_tiles(facts) if n.op.span not in told]
         each = [n for n in each if n not in mean]
         if once:
             yield self.decide(facts, "one reciprocal per row", [*mean, *once])
@@ -298,6 +305,30 @@ class ReciprocalOnce(Pattern):
                     if any(facts.graph.roots(v, *READS) for v in other):
                         found.append(user)
         return found
+
+
+def _of_tiles(facts: Facts) -> list[Node]:
+    """Quotients of two tiles that are both computed of loaded elements, one for each element: none
+    was reduced, none is narrower, none is a number."""
+    if facts.of_threads:
+        return []
+    widest = max((_axes(facts, a.value) for a in facts.loads), default=0)
+    return [
+        n
+        for n in facts.graph.of(OpKind.DIV)
+        if widest
+        and all(_of_loads(facts, v) and _axes(facts, v) == widest for v in n.op.inputs[:2])
+        and not facts.types.dtype(n.result).startswith(("i", "u"))
+    ]
+
+
+def _of_loads(facts: Facts, value: str) -> bool:
+    """Whether a value is made of loads, and of no reduction."""
+    return bool(facts.feeding(value)) and not facts.graph.roots(value, *REDUCTIONS)
+
+
+def _axes(facts: Facts, value: str) -> int:
+    return sum(extent != "1" for extent in facts.types.shape(value))
 
 
 def _of_elements(facts: Facts, node: Node) -> bool:
