@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, ATTENTION_LSE, BACKWARD_KEYS, POINTER, vary
+from extractors.patterns.cases_pairs import COMPARED_ROWS
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_BACKWARD, ROW_NORM, SOFTMAX
 from extractors.patterns.cases_rows_pointer import RECURRENCE
@@ -176,6 +177,7 @@ class RecomputeFromStatistics(Pattern):
         Case(BACKWARD_KEYS_THREADS, "recompute P = exp2(S*scale - LSE)"),
     )
     near_misses = (
+        NearMiss(COMPARED_ROWS, why="rows are compared with others, a mask is one or zero"),
         NearMiss(SPLIT_LANES_POINTER, why="numbers out of words times a vector, summed at once"),
         NearMiss(vary(_GATED_BACK, ("f + y - f * y", "f + y")), why="no derivative is taken"),
         NearMiss(_STEP, why="what the state holds is taken off, no statistic was saved"),

@@ -13,6 +13,7 @@ from extractors.patterns.cases_biased import (
     BIASED_THREADS,
     BIASED_TILE,
 )
+from extractors.patterns.cases_pairs import COMPARED_ROWS
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
     LAYER_NORM_POINTER,
@@ -283,6 +284,7 @@ class StagesJoined(Pattern):
         Case(SUMMED_UP, "activation and scan in one kernel"),
     )
     near_misses = (
+        NearMiss(COMPARED_ROWS, why="a decay between rows of one array is no share of a softmax"),
         NearMiss(
             vary(TURNED, ("a * c - b * s)", "a * c - s)")), why="nothing is turned, only shifted"
         ),

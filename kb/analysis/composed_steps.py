@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import logistic
-from kb.analysis.exponentials import Statistic
+from kb.analysis.exponentials import Exponential, Statistic
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import between_lanes, comparisons, is_wide, sides
@@ -206,7 +206,9 @@ def weighted_sums(facts: Facts) -> list[Node]:
     """Loaded tiles that shares of a softmax weigh, and what adds them up, with no product of
     matrices."""
     powers = facts.graph.node_set(
-        e.node for e in facts.exponentials if not e.rescale and e.statistic is not None
+        e.node
+        for e in facts.exponentials
+        if not (e.rescale or e.statistic is None or _of_one_array(facts, e))
     )
     other = facts.graph.node_set([*facts.reductions, *(e.node for e in facts.exponentials)])
     found: list[Node] = []
@@ -216,6 +218,12 @@ def weighted_sums(facts: Facts) -> list[Node]:
                 if not facts.graph.rests_on_any(value, other):
                     found += added_on(facts, made)
     return found
+
+
+def _of_one_array(facts: Facts, power: Exponential) -> bool:
+    """Whether an exponential is of what lies between two elements of one array: a decay."""
+    sides = [{a.array for a in facts.held_loads(v)} for v in (power.score, power.statistic) if v]
+    return len(sides) == 2 and bool(sides[0]) and sides[0] == sides[1]
 
 
 def added_on(facts: Facts, product: Node) -> list[Node]:

@@ -76,6 +76,8 @@ def normalised(facts: Facts) -> list[Node]:
                 continue
             if not any(lanes(facts, a) == axes for a in facts.feeding(wide)):
                 continue
+            if any(_meets_others(facts, a) for a in facts.feeding(wide)):
+                continue
             if facts.graph.roots(wide, *REDUCTIONS):
                 continue
             told = any(map(_tiled, stat[0].index)) or _stays(facts, node, narrow)
@@ -108,11 +110,20 @@ def coefficients(facts: Facts) -> list[Node]:
             if (
                 (narrow or (bool(loads) and _spread(facts, stat, other, sums)))
                 and not facts.graph.roots(stat, *REDUCTIONS, *_SQUASHING)
+                and not _of_two_numbers(facts, stat)
                 and all(any(index.constant is None for index in a.index) for a in loads)
             ):
                 if any(facts.graph.rests_on(other, r) for r in sums):
                     found += [node, *(a.node for a in loads)]
     return found
+
+
+def _of_two_numbers(facts: Facts, value: str) -> bool:
+    """Whether a value is one number or another, as a condition says."""
+    node = facts.graph.producer(facts.graph.through(value, VIEWS | CASTS))
+    if node is None or node.op.kind != OpKind.SELECT:
+        return False
+    return all(facts.number(v) is not None for v in node.op.inputs[1:3])
 
 
 def _of_a_state(facts: Facts, total: Node) -> bool:
@@ -172,6 +183,16 @@ def _beside(facts: Facts, node: Node, wide: str) -> bool:
             ):
                 return True
     return False
+
+
+def _meets_others(facts: Facts, access: Access) -> bool:
+    """Whether a loop walks other elements of the array that a row stays of: rows are compared with
+    each other, none is normalised."""
+    return access.loop is None and any(
+        other.array == access.array and any(i.has(AtomKind.INDUCTION) for i in other.index)
+        for other in facts.loads
+        if other.loop is not None
+    )
 
 
 def _loaded(facts: Facts, value: str) -> list[Access]:
