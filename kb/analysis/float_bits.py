@@ -90,4 +90,4 @@ def _made_floats(facts: Facts, shift: Node) -> Iterator[Node]:
                 if facts.types.named(user.op.operand("dtype")) == "f32":
                     yield user
             elif user.op.kind in _LOOKS | {OpKind.BIT_OR} and len(pending) < _REACH:
-                pending += user.op.results
+                pending.append(user.result)
