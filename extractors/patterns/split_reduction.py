@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ATTENTION,
     BACKWARD_KEYS,
+    POINTER,
     PRODUCT,
     PRODUCT_POINTER,
     vary,
@@ -30,6 +31,7 @@ from kb.analysis.idioms import partial_reductions
 from kb.analysis.lane_products import outer_products, products_summed
 from kb.analysis.loops import Carried, Loop, Role
 from kb.analysis.merging import merge_of
+from kb.analysis.rows_summed import rows_summed
 from kb.analysis.splits import added_parts, grown, lane_sums, pieces, shared_out
 from kb.analysis.stream_k import joined, streams
 from kb.analysis.symbolic import Atom, AtomKind, nested
@@ -63,6 +65,28 @@ _OWN_PART = vary(
     ("at = first + tl.arange(0, T)", "at = low + first * T + tl.arange(0, T)"),
     ("chunk = tl.cdiv(count, tl.num_programs(1))", "chunk = 4 * T"),
 )
+
+
+_COLUMN_SUMS = (
+    POINTER
+    + """
+@triton.jit
+def columns(parts, out, M, N, R: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    acc = tl.zeros([T], tl.float32)
+    for i in range(0, M, R):
+        row = i + tl.arange(0, R)
+        v = tl.load(parts + row[:, None] * N + at[None, :], mask=row[:, None] < M, other=0.0)
+        acc += tl.sum(v.to(tl.float32), axis=0)
+    tl.store(out + at, acc)
+"""
+)
+_BY_ROWS = (
+    ("range(0, M, R)", "range(M)"),
+    ("tl.load(parts + row[:, None] * N + at[None, :], mask=row[:, None] < M, other=0.0)",
+     "tl.load(parts + i * N + at)"),
+    ("tl.sum(v.to(tl.float32), axis=0)", "v"),
+)  # fmt: skip
 
 
 _STRIDED = vary(
@@ -140,6 +164,8 @@ class SplitReduction(Pattern):
         Case(PRODUCT, SERIAL),
         Case(PRODUCT_POINTER, SERIAL),
         Case(ATTENTION, SERIAL),
+        Case(_COLUMN_SUMS, SERIAL),
+        Case(vary(_COLUMN_SUMS, *_BY_ROWS), SERIAL),
         Case(DECODE_PART, _STORED),
         Case(_OWN_PART, _STORED),
         Case(_LISTED, _STORED),
@@ -155,6 +181,21 @@ class SplitReduction(Pattern):
         Case(_WRAPPED, _STORED),
     )
     near_misses = (
+        NearMiss(
+            vary(_COLUMN_SUMS, ("tl.store(out + at, acc)", "tl.store(out, tl.sum(acc))")),
+            why="a row of lanes that is summed afterwards",
+            value=SERIAL,
+        ),
+        NearMiss(
+            vary(
+                _COLUMN_SUMS,
+                (
+                    "        acc",
+                    "        tl.store(parts + row[:, None] * N + at[None, :], v)\n        acc",
+                ),
+            ),
+            why="rows are stored one by one beside their sum",
+        ),
         NearMiss(STREAM_PARTS, why="no atomic adds a part of a tile", value="split with atomics"),
         NearMiss(
             vary(_LISTED, ("who * 64 + low // (4 * T)", "who * tl.num_programs(1)")),
@@ -274,6 +315,9 @@ class SplitReduction(Pattern):
             if _kept_apart(facts, found) and any(_bound(facts, loop) for loop, _, _ in found):
                 where = [n for loop, _, step in found for n in (loop.node, step)]
                 yield self.decide(facts, SERIAL, where)
+        elif not found and (sums := rows_summed(facts)):
+            if all(_of_no_block(facts, loop) and _bound(facts, loop) for loop, _ in sums):
+                yield self.decide(facts, SERIAL, [n for loop, s in sums for n in (loop.node, s)])
 
 
 def _products(facts: Facts) -> list[Node]:
