@@ -8,11 +8,10 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, vary
 from extractors.patterns.cases_stages import GATE, GATE_TILE
 from kb.analysis.accesses import Access
-from kb.analysis.composed_steps import gates
+from kb.analysis.composed_steps import activated, gates
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
 from kb.analysis.idioms import is_wide
-from kb.analysis.single_steps import activated
 from kb.evidence import Decision
 
 _APART = (
