@@ -58,7 +58,8 @@ _STORED = vary(
 
 class TileReadAgain(Pattern):
     """Two loops, one after the other and over the same extent, load the same tiles of an array,
-    where products are taken; or a loop loads, row by row, the tile that was loaded, or stored, before it."""
+    where products are taken; or a loop loads, row by row, the tile that was loaded, or stored,
+    before it."""
 
     name = "tile-read-again-in-a-later-loop"
     axis = "load_reuse"
