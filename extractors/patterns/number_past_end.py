@@ -11,8 +11,9 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import comparisons
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ops import READS, OpKind
+from kb.ops import WRITES, OpKind
 
 _LOOKS = VIEWS | CASTS
 _BOUNDS = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
@@ -57,6 +58,13 @@ class NumberPastEnd(Pattern):
             vary(_SCALES, ("tl.where(m < rows,", "tl.where(tl.load(x + m) < n,")),
             why="a loaded element is asked for",
         ),
+        NearMiss(
+            vary(_SCALES, ("mask=m < padded)", "mask=m < padded)\n    tl.store(x + m, s + 1.0)")),
+            why="what is chosen is computed with",
+        ),
+        NearMiss(
+            vary(_SCALES, ("where(m < rows,", "where(tl.rand(n, m) < 0.5,")), why="chosen by chance"
+        ),
         NearMiss(ADD_POINTER, why="nothing is chosen"),
         NearMiss(PRODUCT, why="nothing is chosen"),
     )  # fmt: skip
@@ -75,6 +83,8 @@ def _chosen(facts: Facts, store: Access) -> list[Node | Access]:
     node = facts.graph.producer(facts.graph.through(store.value or "", _LOOKS))
     if node is None or node.op.kind != OpKind.SELECT:
         return []
+    if not _stored_alone(facts, node):
+        return []
     numbers = [facts.number(facts.graph.through(v, _LOOKS) or v) for v in node.op.inputs[1:3]]
     if (numbers[0] is None) == (numbers[1] is None):
         return []
@@ -86,14 +96,27 @@ def _chosen(facts: Facts, store: Access) -> list[Node | Access]:
     return [node, store]
 
 
+def _stored_alone(facts: Facts, node: Node) -> bool:
+    """Whether nothing but stores takes what is chosen, perhaps in another shape or type."""
+    pending = [node.result]
+    for value in pending:
+        for user in facts.graph.users(value):
+            if user.op.kind in _LOOKS:
+                pending.append(user.result)
+            elif user.op.kind not in WRITES:
+                return False
+    return True
+
+
 def _by_place(facts: Facts, test: Node) -> bool:
     """Whether the numbers of lanes are compared with a bound."""
-    lanes = [bool(facts.graph.roots(v, OpKind.ARANGE)) for v in test.op.inputs[:2]]
-    read = [v for v, own in zip(test.op.inputs[:2], lanes, strict=True) if own]
+    places = [facts.values.expr(v) for v in test.op.inputs[:2]]
+    lanes = [any(a.kind is AtomKind.LANE for a in place.top()) for place in places]
     return (
         test.op.kind in _BOUNDS
         and lanes[0] != lanes[1]
-        and not any(facts.graph.roots(v, *READS) for v in read)
+        and not places[not lanes[0]].has(AtomKind.LOADED, AtomKind.OPAQUE)
+        and not places[lanes[0]].has(AtomKind.INDUCTION)
     )
 
 

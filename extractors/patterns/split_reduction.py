@@ -182,6 +182,10 @@ class SplitReduction(Pattern):
     )
     near_misses = (
         NearMiss(
+            vary(_COLUMN_SUMS, *_BY_ROWS, ("parts + i * N + at", "parts + i + at")),
+            why="the places of a window",
+        ),
+        NearMiss(
             vary(_COLUMN_SUMS, ("tl.store(out + at, acc)", "tl.store(out, tl.sum(acc))")),
             why="a row of lanes that is summed afterwards",
             value=SERIAL,

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import logistic
-from kb.analysis.exponentials import Exponential, Statistic
+from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import between_lanes, comparisons, is_wide, sides
-from kb.analysis.rebuilt import lanes, width
+from kb.analysis.rebuilt import decays_by, lanes, width
 from kb.analysis.rotations import rotations
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.tangents import scored
@@ -106,7 +106,7 @@ def shares(facts: Facts) -> list[Node]:
     return [
         e.node
         for e in facts.exponentials
-        if e.origin is Statistic.LOADED and not e.rescale
+        if e.origin is Statistic.LOADED and not (e.rescale or decays_by(facts, e))
         if e.score is not None and facts.number(e.score) is None
     ]
 
@@ -208,7 +208,7 @@ def weighted_sums(facts: Facts) -> list[Node]:
     powers = facts.graph.node_set(
         e.node
         for e in facts.exponentials
-        if not (e.rescale or e.statistic is None or _of_one_array(facts, e))
+        if not (e.rescale or e.statistic is None or decays_by(facts, e))
     )
     other = facts.graph.node_set([*facts.reductions, *(e.node for e in facts.exponentials)])
     found: list[Node] = []
@@ -218,12 +218,6 @@ def weighted_sums(facts: Facts) -> list[Node]:
                 if not facts.graph.rests_on_any(value, other):
                     found += added_on(facts, made)
     return found
-
-
-def _of_one_array(facts: Facts, power: Exponential) -> bool:
-    """Whether an exponential is of what lies between two elements of one array: a decay."""
-    sides = [{a.array for a in facts.held_loads(v)} for v in (power.score, power.statistic) if v]
-    return len(sides) == 2 and bool(sides[0]) and sides[0] == sides[1]
 
 
 def added_on(facts: Facts, product: Node) -> list[Node]:

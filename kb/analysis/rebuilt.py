@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kb.analysis.accesses import Access
 from kb.analysis.carried_sums import leads
+from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Role
@@ -65,7 +66,7 @@ def over_saved(facts: Facts, value: str | None) -> bool:
 def normalised(facts: Facts) -> list[Node]:
     """A loaded tile, no sum taken away, times a loaded row statistic, used again in a
     reduction."""
-    if facts.contractions or _weighs(facts):
+    if facts.contractions or _weighs(facts) or _decays(facts):
         return []
     found = []
     for node in facts.graph.of(OpKind.MUL):
@@ -75,8 +76,6 @@ def normalised(facts: Facts) -> list[Node]:
             if not stat or lanes(facts, stat[0]) >= axes:
                 continue
             if not any(lanes(facts, a) == axes for a in facts.feeding(wide)):
-                continue
-            if any(_meets_others(facts, a) for a in facts.feeding(wide)):
                 continue
             if facts.graph.roots(wide, *REDUCTIONS):
                 continue
@@ -93,7 +92,7 @@ def coefficients(facts: Facts) -> list[Node]:
     """A power of a loaded row statistic times a reduction of two loaded rows: what the
     normalised row would have given. A statistic of several rows meets the sums where they are
     spread over their rows again."""
-    if facts.contractions or _weighs(facts):
+    if facts.contractions or _weighs(facts) or _decays(facts):
         return []
     sums = [
         r
@@ -162,6 +161,18 @@ def _weighs(facts: Facts) -> bool:
     return any(loop.of(Role.RUNNING_MAXIMUM) for loop in facts.loops)
 
 
+def decays_by(facts: Facts, power: Exponential) -> bool:
+    """Whether an exponential is of what lies between two elements of one array: a decay, and no
+    share of a softmax."""
+    sides = [{a.array for a in facts.held_loads(v)} for v in (power.score, power.statistic) if v]
+    return len(sides) == 2 and bool(sides[0]) and sides[0] == sides[1]
+
+
+def _decays(facts: Facts) -> bool:
+    """True where rows are compared with others that have decayed: none of them is normalised."""
+    return any(decays_by(facts, e) for e in facts.exponentials)
+
+
 def _beside(facts: Facts, node: Node, wide: str) -> bool:
     """True when the normalised row is multiplied by another loaded row of the same place, while
     the kernel reduces the loaded row."""
@@ -183,16 +194,6 @@ def _beside(facts: Facts, node: Node, wide: str) -> bool:
             ):
                 return True
     return False
-
-
-def _meets_others(facts: Facts, access: Access) -> bool:
-    """Whether a loop walks other elements of the array that a row stays of: rows are compared with
-    each other, none is normalised."""
-    return access.loop is None and any(
-        other.array == access.array and any(i.has(AtomKind.INDUCTION) for i in other.index)
-        for other in facts.loads
-        if other.loop is not None
-    )
 
 
 def _loaded(facts: Facts, value: str) -> list[Access]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Carried, Loop, Role
+from kb.analysis.symbolic import AtomKind
 from kb.ops import OpKind
 
 
@@ -39,4 +41,17 @@ def _plain_rows(facts: Facts, value: str, loop: Loop) -> bool:
     node = facts.graph.producer(facts.graph.through(value, CASTS | VIEWS))
     if node is not None and node.op.kind == OpKind.REDUCE_SUM:
         node = facts.graph.producer(facts.graph.through(node.op.inputs[0], CASTS | VIEWS))
-    return node is not None and facts.access(node) is not None and node.inside(loop.node)
+    access = facts.access(node) if node is not None and node.inside(loop.node) else None
+    return access is not None and not _window(facts, access, loop)
+
+
+def _window(facts: Facts, access: Access, loop: Loop) -> bool:
+    """Whether a loop moves along an axis that the sums have, too, as the taps of a window do."""
+    at = facts.values.expr(loop.induction).atom if loop.induction is not None else None
+    kept = {a for s in facts.stores for i in s.index for a in i.top() if a.kind is AtomKind.LANE}
+    return at is None or any(
+        at in index.top() and index.coefficient(lane) == index.coefficient(at)
+        for index in access.index
+        for lane in index.top()
+        if lane in kept
+    )
