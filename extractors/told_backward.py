@@ -16,14 +16,14 @@ from extractors.patterns.recompute_from_statistics import RecomputeFromStatistic
 from kb.analysis.composed_steps import gates, softmax_gradients
 from kb.analysis.derivatives import differentiated, retaken
 from kb.analysis.graph import VIEWS, Lines, Node
-from kb.analysis.rebuilt import coefficients, normalised
+from kb.analysis.rebuilt import coefficients, decays_by, normalised
 from kb.evidence import AxisKind, Decision
 from kb.ops import OpKind
 
 
 def computed_again(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:
-    """Activations of what was loaded, in a kernel that only a backward pass leads to, unless the
-    program tells itself what it makes again."""
+    """Activations of what was loaded, or decays between saved elements, in a kernel that only a
+    backward pass leads to, unless the program tells itself what it makes again."""
     pattern = RecomputeFromStatistics()
     if not any(d.pattern == PASSES and d.value == APART for d in host):
         return
@@ -32,6 +32,9 @@ def computed_again(detection: Detection, host: Sequence[Decision]) -> Iterator[D
     found = retaken(detection.facts)
     if found:
         yield pattern.decide(detection.facts, "recompute activation", found)
+    elif decays := [e for e in detection.facts.exponentials if decays_by(detection.facts, e)]:
+        where = [node for e in decays for node in (e.difference, e.node)]
+        yield pattern.decide(detection.facts, "recompute decay", where)
 
 
 def loss_beside(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:

@@ -188,6 +188,30 @@ def test_activations_of_a_backward_pass_are_computed_again(
     assert [tuple(a for a, _ in d.lines) for d in decisions if d.axis == "recompute"] == told
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param((), [(9, 14, 20)], id="a decay between two elements"),
+        pytest.param(
+            (("tl.load(x + at + 1)", "tl.load(gy + at)"),), [], id="near miss: of two arrays"
+        ),
+    ],
+)
+def test_decays_of_a_backward_pass_are_computed_again(
+    changes: tuple[tuple[str, str], ...], told: list[tuple[int, ...]]
+) -> None:
+    text = vary(
+        _RELU_SQUARED,
+        ("tl.maximum(tl.load(x + at), 0.0)", "tl.load(x + at + 1)"),
+        ("tl.load(gy + at) * 2 * v", "tl.exp(tl.load(x + at) - v)"),
+        *changes,
+    )
+    found = subject(text)
+    decisions = told_together(detect(found.facts.kernel, found.host), found.host)
+    again = [d for d in decisions if d.axis == "recompute"]
+    assert [tuple(a for a, _ in d.lines) for d in again if d.value == "recompute decay"] == told
+
+
 _GIVEN = """
 class Given(torch.autograd.Function):
     @staticmethod
