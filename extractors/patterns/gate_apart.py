@@ -11,8 +11,10 @@ from kb.analysis.accesses import Access
 from kb.analysis.composed_steps import activated, gates
 from kb.analysis.derivatives import differentiated
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _APART = (
     POINTER
@@ -64,9 +66,16 @@ class GateApart(Pattern):
         if pairs:
             names = dict.fromkeys(a.array or "" for a in wide)
             where: list[Where] = [*facts.declared(*names), *dict.fromkeys(wide)]
+            where += [n for a in dict.fromkeys(wide) for n in _moved(facts, a)]
             yield self.decide(facts, "gate and up as two tensors", where)
 
 
 def _alike(one: Access, two: Access) -> bool:
     """Whether two arrays are read at the same places."""
     return one.array != two.array and one.index == two.index
+
+
+def _moved(facts: Facts, access: Access) -> list[Node]:
+    """Where the pointer to an array is moved to what a block reads of it."""
+    way = facts.graph.upstream(access.base or "", lambda n: n.op.kind != OpKind.ADD)
+    return [n for n in way if any(facts.graph.core(v) == access.array for v in n.op.inputs)]
