@@ -61,6 +61,7 @@ class SmallReplaced(Pattern):
         Case(_THREADS, "number chosen below a threshold"),
     )
     near_misses = (
+        NearMiss(_GROUPS.replace("top > 1e-12", "top > 8.0"), why="a bound of the data"),
         NearMiss(_THREADS.replace("top > 1e-10f", "top > 8.f"), why="a bound of the data"),
         NearMiss(_THREADS.replace("448.f / top", "448.f / x[at]"), why="another number divides"),
         NearMiss(_TILE.replace("1.0, 448.0 / top)", "448.0, top)"), why="nothing is divided"),
