@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION_POINTER, POINTER, PRODUCT, PRODUCT_POINTER, vary
@@ -12,6 +12,7 @@ from kb.analysis.graph import Node
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import Atom, AtomKind, Expr, make
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 _PASSES = (
     POINTER
@@ -55,6 +56,25 @@ _STORED = vary(
      "    tl.debug_barrier()\n"),
 )  # fmt: skip
 
+_EITHER = (
+    POINTER
+    + """
+@triton.jit
+def solve(a, out, S: tl.constexpr, T: tl.constexpr, WHOLE: tl.constexpr):
+    first = tl.program_id(0) * T
+    o = tl.arange(0, T)
+    x = tl.zeros([T, T], tl.float32)
+    if WHOLE:
+        x += tl.load(a + (first + o)[:, None] * S + o[None, :])
+    tl.debug_barrier()
+    if not WHOLE:
+        for i in range(2, T):
+            r = tl.load(a + (first + i) * S + o)
+            x = tl.where((o == i)[:, None], r, x)
+    tl.store(out + (first + o)[:, None] * S + o[None, :], x)
+"""
+)
+
 
 class TileReadAgain(Pattern):
     """Two loops, one after the other and over the same extent, load the same tiles of an array,
@@ -84,6 +104,7 @@ class TileReadAgain(Pattern):
         NearMiss(
             vary(_ROWS, ("(first + i) * S", "(first + T + i) * S")), why="rows of another tile"
         ),
+        NearMiss(_EITHER, why="the tile, or its rows, by one flag"),
         NearMiss(ATTENTION_POINTER, why="one loop"),
         NearMiss(PRODUCT, why="one loop"),
         NearMiss(PRODUCT_POINTER, why="one loop"),
@@ -109,7 +130,7 @@ def _passes(facts: Facts) -> list[tuple[Access, Access]]:
         for two in facts.loads
         if one.array is not None and one.array == two.array and one.node.index < two.node.index
         if (first := loops.get(_of(one))) and (second := loops.get(_of(two)))
-        if first is not second and not one.node.excludes(two.node)
+        if first is not second and not _apart(facts, one.node, two.node)
         if first.node.loop is second.node.loop and _counts(facts, first) == _counts(facts, second)
         if _moved(facts, one, first, None) == _moved(facts, two, second, first)
     ]  # fmt: skip
@@ -148,10 +169,25 @@ def _rows(facts: Facts, tiles: Iterable[Access]) -> list[tuple[Access, Access]]:
             continue
         for tile in tiles:
             before = tile.loop is not row.loop and tile.node.index < row.node.index
-            if tile.array == row.array and before and not tile.node.excludes(row.node):
+            if tile.array == row.array and before and not _apart(facts, tile.node, row.node):
                 if len(facts.types.shape(tile.value)) == 2 and _row_of(tile, row, at):
                     found.append((tile, row))
     return found
+
+
+def _apart(facts: Facts, one: Node, two: Node) -> bool:
+    """Whether two operations never run both: on two sides of a branch, or of two that ask the
+    same."""
+    sides = [dict(_branches(facts, node)) for node in (one, two)]
+    return one.excludes(two) or any(sides[1].get(c, b) != b for c, b in sides[0].items())
+
+
+def _branches(facts: Facts, node: Node) -> Iterator[tuple[str, int]]:
+    """The conditions that an operation stands under, with the side."""
+    while node.parent is not None:
+        if node.parent.op.kind == OpKind.IF:
+            yield facts.graph.core(node.parent.op.inputs[0]) or "", node.branch
+        node = node.parent
 
 
 def _row_of(tile: Access, row: Access, at: Atom) -> bool:
