@@ -60,6 +60,8 @@ _SHARED = HEAD + "    sms = torch.cuda.get_device_properties(x.device).multi_pro
 _DEFAULT = "warps-left-to-the-default"
 _UNNAMED = vary(ROWS_POINTER, (", num_warps=4)", ")"))
 _FLAG = "x, w, out, 1024, True if x.shape[0] else x.shape[1] > 8, 1024"
+_HANDED_ON = vary(ROWS_POINTER, ("num_warps=4", "num_warps=count"), ("(x, w):", "(x, w, count=4):"))
+_EITHER = vary(HEAD, ("(x, w):", "(x, w, to=None):")) + "    to = out if to is None else to\n"
 _MARKED = "kernel-marked-by-a-decorator"
 _MARK = "def early(one):\n    one.note = 'may change'\n    return one\n\n@early\n"
 _WRAP = "def early(one):\n    return Wrapped(one)\n\n@early\n"
@@ -90,6 +92,8 @@ CASES = (
     HostCase(_RULE, pointer(_SHARED, "x, w, out, (x.shape[0] + sms - 1) // sms, True, 1024")),
     HostCase(_RULE, tile(_SHARED, "x, w, out, (x.shape[0] + sms - 1) // sms, True, 1024")),
     HostCase(_DEFAULT, _UNNAMED, "auto"),
+    HostCase("worker-warp-count-hint", _HANDED_ON, "given by the caller"),
+    HostCase(_BY_HAND, pointer(_EITHER, "x, w, out, to.stride(0), True, 1024"), "fixed"),
     HostCase(_RULE, pointer(HEAD, "x, w, out, 1024, True, triton.next_power_of_2(x.shape[1])")),
     HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
 )

@@ -223,6 +223,8 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
         if len(fixed) == 1 and not computed
         else "ByTarget"
         if all(isinstance(one, Expr) and one.args[0] in BY_TARGET for one in given)
+        else "given by the caller"
+        if given and all(isinstance(one, Expr) and one.op == "sym" for one in given)
         else f"host rule ({', '.join(map(str, fixed))})"
         if fixed
         else "host rule"
@@ -242,14 +244,11 @@ def _hint(material: Material, name: str, values: list[Value]) -> Iterator[Decisi
     lines += [] if lines else [written(material, one, name) for one in material.launches[:1]]
     lines += [line for one in material.launches[:1] for line in entries(material, one, name)]
     lines += [] if tuned else sorted(chosen_objects(material, name))
-    if text and lines:
+    if lines:
         yield Decision(
-            axis=axis,
-            value=text,
-            pattern=pattern,
-            lines=tuple(dict.fromkeys(lines)),
+            axis=axis, value=text, pattern=pattern, lines=tuple(dict.fromkeys(lines)),
             kind=AxisKind.TUNING,
-        )
+        )  # fmt: skip
 
 
 def _settled(material: Material, value: Value) -> Value:

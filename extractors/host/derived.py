@@ -128,6 +128,8 @@ def closed_form(material: Material) -> Iterator[Decision]:
                 found |= {*material.made(launch, name), *rule_lines(material, launch, name)}
             elif isinstance(value, int) and not isinstance(value, bool):
                 numbers |= {*material.made(launch, name)}
+            elif isinstance(value, Expr) and value.op == "sym":
+                numbers |= {*material.preset(launch, name)}
             fixed = fixed and _as_it_is(value)
     launched = {line for launch in material.launches for line in _launching(material, launch)}
     marks = set() if ruled or not launched else {lines_of(one) for one in _marks(material)}
@@ -215,11 +217,14 @@ def _launching(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
 
 
 def _as_it_is(value: Value) -> bool:
-    """A number or text as it is written, what a caller gives, an extent or a sum of such, or a
-    flag; no product or quotient, nothing that differs between ways to the launch or is unknown."""
+    """A number or text as it is written, what a caller gives, an extent or a sum of such, a flag,
+    or a stride of one of several arrays; no product or quotient, nothing else that differs between
+    ways to the launch or is unknown."""
     if isinstance(value, Choice):
         return all(
-            leaf is None or isinstance(leaf, bool) or (isinstance(leaf, Expr) and leaf.op in _ASKS)
+            leaf is None
+            or isinstance(leaf, bool)
+            or (isinstance(leaf, Expr) and leaf.op in _ASKS | {"stride"})
             for leaf in leaves(value)
         )
     return not isinstance(value, Unknown) and not (isinstance(value, Expr) and value.op in _COUNTED)

@@ -24,6 +24,7 @@ from extractors.host.file_facts import EmptyGrid, Hollow, LargeBlock, Unread
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, RowHint, lines_of
+from extractors.host.presets import presets
 from extractors.host.render import Names, mentions_memo
 from extractors.host.tree import spread_at
 from extractors.host.values import Choice, Expr, Value
@@ -121,6 +122,12 @@ class Material:
         own = any(param == name for param, _ in self.signature.params)
         return tuple(self._rule(value)) if own else self.origins.of(value)
 
+    def preset(self, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:
+        """Where functions say what number an argument of a launch is when they are not given
+        one."""
+        value = self.argument(launch, name)
+        return tuple(sorted(presets(self.origins, value))) if value and self.origins else ()
+
     def argument(self, launch: LaunchRecord, name: str) -> ast.expr | None:
         """What a launch is given for a parameter or an option, as it is written."""
         call = self.origins.call_at(launch.lines) if self.origins else None
@@ -184,7 +191,7 @@ class Material:
             return []
         made = [one for one in self.origins.statements(value) if isinstance(one, ast.Assign)]
         given = {line for one in made for line in self.origins.worked_out(one.value)}
-        return sorted({*self.origins.of(value), *given})
+        return sorted({*self.origins.of(value), *given, *presets(self.origins, value)})
 
     def names(self, launch: LaunchRecord | None) -> Names:
         """Names as this kernel calls them."""
