@@ -22,6 +22,7 @@ from extractors.told_backward import computed_again, gradient_alone, loss_beside
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import along_lanes, with_branches, with_rules
+from extractors.told_handed import with_handed
 from extractors.told_merged import merged_decisions
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_splits import counted, of_workers
@@ -123,6 +124,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
     program = told_once(program, detection.facts.of_threads)
     program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]
+    program = [*with_handed(program, detection.facts, facts.material)]
     program = [*without_extents(program, facts, detection.facts)]
     program = [_strided(d, rest, facts, detection.facts) for d in program]
     laid = any(d.axis == CONTRACT and d.file is None for d in program)

@@ -172,6 +172,10 @@ def _no_rest(node: Expr) -> bool:
     return node.op in ("==", "!=") and rest and node.args[1] == 0
 
 
+NUMBER = "a number in its place + constexpr flag"
+"""What is said of an operand that is a number, where another stands for it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionalOperand(Decision):
     """An operand that may be missing, and the flag that says so."""
@@ -245,8 +249,8 @@ def _stand_ins(launch: LaunchRecord, tensor: Value, flag: str) -> Iterator[tuple
             others = [leaf for leaf in leaves(value) if not _holds(leaf, tensor)]
             if len(others) < len(leaves(value)):
                 yield name, _instead(others)
-        elif value == tensor and not missing:
-            yield name, "None argument"
+        elif _holds(value, tensor) and not missing:
+            yield name, "None argument" if value == tensor else NUMBER
 
 
 def _holds(leaf: Value, given: Value) -> bool:
@@ -258,7 +262,7 @@ def _holds(leaf: Value, given: Value) -> bool:
 def _instead(others: list[Value]) -> str:
     """What is handed in where an operand is not given."""
     if others and all(isinstance(one, int | float) for one in others):
-        return "a number in its place + constexpr flag"
+        return NUMBER
     return DUMMY if any(one is not None for one in others) else "None argument"
 
 

@@ -17,6 +17,7 @@ from kb.analysis.registers import is_address
 from kb.evidence import Decision
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
+ON_REQUEST = "int64 opt-in"
 _WIDE = frozenset({"i64", "u64"})
 _NARROW = frozenset({"i32", "u32"})
 _MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST, OpKind.IF}
@@ -112,7 +113,7 @@ class IndexWidth(Pattern):
         given = [name for name in given if name in factors]
         if wide or asked or given:
             wide += [n for name in given for n in factors[name]]
-            yield self.decide(facts, "int64 opt-in", [*wide, *facts.declared(*asked, *given)])
+            yield self.decide(facts, ON_REQUEST, [*wide, *facts.declared(*asked, *given)])
             return
         lanes = [n for n in self._lanes(facts) if facts.types.dtype(n.result) in ("i32", "u32")]
         if lanes:

@@ -1,0 +1,92 @@
+"""What the program shows under a flag, with where the host hands over what decides it: the flag of
+wide positions, and what stands where an operand is not given."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from extractors.host.derived import rule_lines
+from extractors.host.events import LaunchRecord
+from extractors.host.facts import Material
+from extractors.host.origins import lines_of
+from extractors.host.render import leaves
+from extractors.host.values import Choice, Expr, Value
+from extractors.patterns.index_width import ON_REQUEST
+from extractors.told_optional import FLAG
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS
+from kb.evidence import Decision, Lines
+from kb.ir import ParameterKind
+
+WIDTH = "index_width"
+
+
+def with_handed(
+    decisions: Iterable[Decision], facts: Facts, material: Material | None
+) -> Iterator[Decision]:
+    """The decisions, those on what the host hands over with the lines where it does."""
+    for decision in decisions:
+        more: set[Lines] = set()
+        if material is not None and decision.file is None:
+            if decision.axis == WIDTH and decision.value == ON_REQUEST:
+                more = {at for flag in _widening(facts, decision) for at in _made(material, flag)}
+            elif decision.pattern == FLAG:
+                names = (decision.subject or "").split(", ")
+                more = {at for name in names for at in _stands_in(material, name)}
+        lines = tuple(sorted({*decision.lines, *more}))
+        yield replace(decision, lines=lines) if more else decision
+
+
+def _widening(facts: Facts, decision: Decision) -> set[str]:
+    """Compile-time flags that the branches around the casts of a decision ask for."""
+    flags = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.CONSTEXPR}
+    casts = [n for n in facts.graph.of(*CASTS) if set(facts.spans(n)) & {*decision.lines}]
+    asked = {guard.op.inputs[0] for node in casts for guard in facts.guards(node)}
+    read = {v for one in asked for n in facts.graph.upstream(one) for v in n.op.inputs}
+    return flags & (asked | read)
+
+
+def _made(material: Material, flag: str) -> Iterator[Lines]:
+    """Where the host works out a flag: a test that it hands over, or a rule that is attached."""
+    for launch in material.launches:
+        if any(_tests(leaf) for leaf in _all(dict(launch.args).get(flag))):
+            yield from material.given(launch, flag)
+            yield from material.told("asked", partial(_worked_out, material), launch, flag)
+        yield from rule_lines(material, launch, flag)
+
+
+def _worked_out(material: Material, launch: LaunchRecord, flag: str) -> tuple[Lines, ...]:
+    """The nearest statement that made the name that a launch hands over, and what functions of the
+    module give back for it."""
+    value = material.argument(launch, flag)
+    if value is None or material.origins is None:
+        return ()
+    named = isinstance(value, ast.Name)
+    made = [lines_of(one) for one in material.origins.statements(value)[:1] if named]
+    return (*made, *sorted(material.origins.worked_out(value)))
+
+
+def _all(value: Value) -> list[Value]:
+    return [value, *leaves(value)] if isinstance(value, Choice) else [value]
+
+
+def _tests(value: Value) -> bool:
+    return isinstance(value, Choice | Expr) and getattr(value, "op", "") != "sym"
+
+
+def _stands_in(material: Material, name: str) -> set[Lines]:
+    """Where launches hand over one of several arrays for an operand, or none."""
+    given = [(launch, dict(launch.args)[name]) for launch in material.launches
+             if name in dict(launch.args)]  # fmt: skip
+    meant = [leaf for _, value in given for leaf in leaves(value)]
+    if len(set(meant)) < 2 and None not in meant:
+        return set()
+    return {at for launch, _ in _sites(given) for at in material.given(launch, name)}
+
+
+def _sites(given: list[tuple[LaunchRecord, Value]]) -> list[tuple[LaunchRecord, Value]]:
+    """One launch for each place."""
+    return list({launch.lines: (launch, value) for launch, value in given}.values())

@@ -1,0 +1,87 @@
+"""What the program shows under a flag is told with the lines where the host decides it."""
+
+from __future__ import annotations
+
+import pytest
+
+from extractors.detect import detect
+from extractors.told_optional import FLAG
+from extractors.told_together import told_together
+from kb.evidence import Decision
+from tests.extractors.rules.support import subject
+
+_KERNEL = """
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def rows(x, part, out, n, SPLIT: tl.constexpr, WIDE: tl.constexpr, T: tl.constexpr):
+    row = tl.program_id(0)
+    if WIDE:
+        row = row.to(tl.int64)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=0.0)
+    if SPLIT > 1:
+        tl.store(part + row * n + at, v, mask=at < n)
+    else:
+        tl.store(out + row * n + at, v, mask=at < n)
+"""
+_HOST = """
+def host(x, parts):
+    out = torch.empty_like(x)
+    n = x.shape[1]
+    if parts > 1:
+        part = torch.empty_like(x)
+    else:
+        part = out
+    rows[(x.shape[0],)](
+        x,
+        part,
+        out,
+        n,
+        SPLIT=parts,
+        WIDE=x.numel() > 2**31 - 1,
+        T=1024,
+    )
+    return out
+"""
+_ALWAYS = _HOST.replace("        part = out\n", "        part = torch.empty_like(x)\n").replace(
+    "    if parts > 1:\n        part = torch.empty_like(x)\n    else:\n        part", "    part"
+).replace("        part = torch", "    part = torch")  # fmt: skip
+_FIXED = _HOST.replace("x.numel() > 2**31 - 1", "True")
+
+
+def _told(text: str) -> tuple[Decision, ...]:
+    found = subject(text)
+    return told_together(detect(found.facts.kernel, found.host), found.host)
+
+
+def _written(text: str, piece: str) -> set[int]:
+    return {at for at, line in enumerate(text.splitlines(), 1) if piece in line}
+
+
+@pytest.mark.parametrize(
+    ("host", "piece", "expected"),
+    [
+        pytest.param(_HOST, "part = ", True, id="one of two arrays"),
+        pytest.param(_ALWAYS, "part = ", False, id="always an array of its own"),
+    ],
+)
+def test_what_stands_in(host: str, piece: str, expected: bool) -> None:
+    text = _KERNEL + host
+    lines = {at[0] for d in _told(text) if d.pattern == FLAG for at in d.lines}
+    assert (_written(text, piece) <= lines) is expected
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        pytest.param(_HOST, True, id="a test of the host"),
+        pytest.param(_FIXED, False, id="written at the launch"),
+    ],
+)
+def test_the_flag_of_wide_positions(host: str, expected: bool) -> None:
+    text = _KERNEL + host
+    lines = {at[0] for d in _told(text) if d.axis == "index_width" for at in d.lines}
+    assert (_written(text, "        WIDE=") <= lines) is expected
