@@ -12,17 +12,14 @@ from extractors.host.backwards import back, same_array
 from extractors.host.callers import leading
 from extractors.host.conditions import parts
 from extractors.host.events import CheckRecord, LaunchRecord
-from extractors.host.facts import Material, functions_of
+from extractors.host.facts import Material
+from extractors.host.gates import joined
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.sides import FRAMEWORK, forks
 from extractors.host.tables import DEVICE_NAMES
 from extractors.host.values import Choice, Expr, Value
-from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
-
-MAX_DEPTH = 2
-"""Functions that are called by a condition, and by one of those."""
 
 _ANSWERS = frozenset({"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "in", "not in"})
 """What gives back yes or no."""
@@ -134,9 +131,11 @@ def chosen_kernel(material: Material) -> Iterator[Decision]:
     rows += [(test, frozenset({name}), asked) for test, asked in _evaluated(material)]
     others: set[str] = set()
     for test, instead, asked in rows:
-        terms = _joined(material, test) if instead else []
-        for device in {asked} - {False} | {asks(material, term) for term in terms}:
-            found.setdefault(device, set()).update(_behind(material, test))
+        terms = joined(material, test) if instead else []
+        answers = {term: asks(material, term) for term in terms}
+        for device in {asked} - {False} | {*answers.values()}:
+            lines = {lines_of(term) for term in terms if answers[term] is device}
+            found.setdefault(device, set()).update(_behind(material, test) | lines)
             others |= set() if device else instead
     for device, lines in found.items():
         pattern = "framework-instead-of-the-kernel"
@@ -174,58 +173,6 @@ def _always(launches: list[LaunchRecord]) -> set[tuple[Expr, bool]]:
     """Conditions that every one of the launches is under."""
     each = [_guards(launch) for launch in launches]
     return set.intersection(*each) if each else set()
-
-
-def _joined(material: Material, test: ast.expr) -> list[ast.expr]:
-    """What a test joins by `and`, `or` and `not`, in functions of the module that it calls, too."""
-    found: list[ast.expr] = []
-    pending = [(test, MAX_DEPTH)]
-    while pending and len(found) < MAX_PARTS:
-        one, depth = pending.pop()
-        inner = _given_back(material, one) if depth else []
-        if isinstance(one, ast.BoolOp):
-            pending += [(part, depth) for part in one.values]
-        elif isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.Not):
-            pending.append((one.operand, depth))
-        elif inner:
-            pending += [(part, depth - 1) for part in inner]
-        else:
-            found.append(one)
-            pending += [(part, 0) for part in _cases(material, one)]
-    return found
-
-
-def _cases(material: Material, term: ast.expr) -> Iterator[ast.expr]:
-    """Tests that chose what a term compares: of a choice, or around a constant that a name is set
-    to."""
-    for name in each(term, ast.Name):
-        made = material.origins.statements(name, callers=False) if material.origins else []
-        for place in (one for one in made if isinstance(one, ast.Assign)):
-            if isinstance(place.value, ast.IfExp) and place is made[0]:
-                yield place.value.test
-            elif isinstance(place.value, ast.Constant) and place.lineno < term.lineno:
-                yield from _around(material, place)
-
-
-def _around(material: Material, place: ast.Assign) -> Iterator[ast.expr]:
-    """The test of the branch of a function in which a statement stands."""
-    owner = material.origins.owner(place) if material.origins else None
-    for node in walk(owner) if owner is not None else ():
-        if isinstance(node, ast.If) and place in (*node.body, *node.orelse):
-            yield node.test
-
-
-def _given_back(material: Material, value: ast.expr) -> list[ast.expr]:
-    """What the function of the module gives back that a value is a call of; no constants."""
-    name = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
-    return [
-        item.value
-        for node in (functions_of(material.tree) if name else ())
-        if node.name == name
-        for item in each(node, ast.Return)
-        if item.value is not None
-        if not isinstance(item.value, ast.Constant)
-    ]
 
 
 def _behind(material: Material, test: ast.expr) -> set[Lines]:

@@ -7,6 +7,7 @@ Read off the text alone, so that a side counts that no evaluated path takes.
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,6 +35,7 @@ MIN_HANDED = 2
 _DRAWS = frozenset({"randn", "rand", "randint", "randn_like", "rand_like", "do_bench"})
 """Functions of torch that tests and benchmarks fill arrays with, and Triton's timer."""
 
+_BUILTINS = frozenset(dir(builtins))
 _LEAVES = ast.Return | ast.Raise
 _Block = Sequence[ast.AST]
 
@@ -140,21 +142,19 @@ class Routes:
         """Forks of one function."""
         self._local = {}
         self._local = self._bound(function)
+        for block, then in _blocks(function):
+            yield from self._in_block(block, then)
         for node in walk(function):
-            for name in ("body", "orelse", "finalbody"):
-                block = getattr(node, name, None)
-                if isinstance(block, list):
-                    yield from self._in_block(block)
             if isinstance(node, ast.IfExp):
                 yield Fork(node.test, (self.of([node.body]), self.of([node.orelse])))
             elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
                 yield from self._of_table(node)
 
-    def _in_block(self, block: list[ast.stmt]) -> Iterator[Fork]:
+    def _in_block(self, block: list[ast.stmt], then: list[ast.stmt]) -> Iterator[Fork]:
         for place, node in enumerate(block):
             if not isinstance(node, ast.If):
                 continue
-            after = block[place + 1 :]
+            after = _goes_on(block, place, then)
             left = [*node.body, *(after if _ends(node.orelse) else ())]
             right = [*node.orelse, *(after if _ends(node.body) else ())]
             sides = (self._side(left, right), self._side(right, left))
@@ -205,7 +205,8 @@ class Routes:
             if len(made) == 1 and isinstance(made[0], ast.FunctionDef):
                 return self._computes(made, _parameters(made[0]))
             given = {one.id for one in call.args if isinstance(one, ast.Name)}
-            return not made and function.id in self._taken and len(given & read) > 1
+            other = function.id in self._taken or function.id not in _BUILTINS
+            return not made and other and len(given & read) > 1
         root: ast.expr = function
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -244,6 +245,27 @@ def _named(node: ast.AST) -> frozenset[str]:
             if isinstance(space.value, ast.Attribute) and space.value.attr == "ops":
                 found.add(f"{space.attr}::{one.attr}")
     return frozenset(found)
+
+
+def _blocks(function: ast.FunctionDef) -> Iterator[tuple[list[ast.stmt], list[ast.stmt]]]:
+    """Every block of a function, with what runs after it where it does not leave."""
+    pending: list[tuple[ast.AST, list[ast.stmt]]] = [(function, [])]
+    while pending:
+        node, then = pending.pop()
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                yield block, then
+                for place, inner in enumerate(block):
+                    on = isinstance(inner, ast.If | ast.With)
+                    pending.append((inner, _goes_on(block, place, then) if on else []))
+        pending += [(one, []) for one in getattr(node, "handlers", ())]
+
+
+def _goes_on(block: list[ast.stmt], place: int, then: list[ast.stmt]) -> list[ast.stmt]:
+    """What runs after a statement of a block."""
+    after = block[place + 1 :]
+    return after if _ends(after) else [*after, *then]
 
 
 def _ends(block: list[ast.stmt]) -> bool:
