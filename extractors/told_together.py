@@ -14,6 +14,7 @@ from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
 from extractors.host.passes import AHEAD, BESIDE, HANDED_ON, LATER, LEFT
+from extractors.host.served import MISSING
 from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
@@ -195,7 +196,7 @@ def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[D
     unread = {name for name, role in roles.items() if role is ParameterRole.UNUSED}
     read = {name for name, role in roles.items() if role is ParameterRole.INPUT}
     for decision in decisions:
-        if decision.axis != OPTIONAL:
+        if decision.axis != OPTIONAL or decision.pattern == MISSING:
             yield decision
             continue
         operand, flag = _operand(decision)

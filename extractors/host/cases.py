@@ -7,6 +7,7 @@ from extractors.host import (
     cases_compact,
     cases_partial,
     cases_passes,
+    cases_served,
     cases_sides,
     cases_targets,
 )
@@ -45,7 +46,7 @@ CASES = (
     *cases_passes.CASES,
     *cases_sides.CASES,
     *cases_compact.CASES,
-    *cases_targets.CASES,
+    *cases_targets.CASES, *cases_served.CASES,
     HostCase(
         "host-contiguity-alignment-normalisation",
         tile(
@@ -326,7 +327,7 @@ MISSES = (
     *cases_passes.MISSES,
     *cases_sides.MISSES,
     *cases_compact.MISSES,
-    *cases_targets.MISSES,
+    *cases_targets.MISSES, *cases_served.MISSES,
     *(
         HostMiss(name, text, "constants are launched, nothing is searched")
         for name in _UNSEARCHED

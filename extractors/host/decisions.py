@@ -52,6 +52,7 @@ from extractors.host.reciprocals import reciprocals
 from extractors.host.render import leaves
 from extractors.host.rounding import padded, rounded, rounded_anywhere
 from extractors.host.saved import saved
+from extractors.host.served import served_apart
 from extractors.host.stand_ins import stand_ins
 from extractors.host.tables import BY_TARGET
 from extractors.host.through import chosen_objects, entries, written
@@ -77,10 +78,10 @@ _OPTIONS = {
 
 _LAID = (".contiguous() on host", "contiguous tensors demanded")
 _OF_ALL_LAUNCHES = (
-    optional, stand_ins, closed_form, default_warps, compiled_in, chosen_kernel, device_branches,
-    shared_buffers, demanded_layout, compacted, turned_over, guarded, marked, by_strides, summed,
-    stages, boundaries, through_functions, gradient_ahead, host_padded, coupled, by_backend,
-    reciprocals, arithmetic, saved,
+    optional, stand_ins, closed_form, default_warps, compiled_in, chosen_kernel, served_apart,
+    device_branches, shared_buffers, demanded_layout, compacted, turned_over, guarded, marked,
+    by_strides, summed, stages, boundaries, through_functions, gradient_ahead, host_padded, coupled,
+    by_backend, reciprocals, arithmetic, saved,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
 

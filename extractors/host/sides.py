@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -167,15 +167,18 @@ class Routes:
         if found:
             return found
         read = {name for node in other for name in _named(node)}
-        return frozenset({FRAMEWORK}) if self._computes(block, read) else found
+        kept = {name for node in other for name in _assigned(node)}
+        return frozenset({FRAMEWORK}) if self._computes(block, read, kept) else found
 
-    def _computes(self, block: _Block, read: set[str]) -> bool:
-        """Whether a block gives back or binds what a function of torch computes, or gives back what
-        a method of one of the names `read` by the other side does."""
+    def _computes(self, block: _Block, read: set[str], kept: Set[str] = frozenset()) -> bool:
+        """Whether a block gives back or binds what a function of torch computes, or gives back, or
+        keeps under a name that the other side sets, too, what a method of one of the names `read`
+        by the other side does."""
         for node in block:
             for one in walk(node):
                 made = one.value if isinstance(one, ast.Return | ast.Assign) else None
-                names = read if isinstance(one, ast.Return) else set()
+                same = isinstance(one, ast.Return) or not kept.isdisjoint(_assigned(one))
+                names = read if same else set()
                 if isinstance(made, ast.Call) and self._computed(made, names):
                     return True
                 if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
@@ -207,11 +210,15 @@ class Routes:
             given = {one.id for one in call.args if isinstance(one, ast.Name)}
             other = function.id in self._taken or function.id not in _BUILTINS
             return not made and other and len(given & read) > 1
-        root: ast.expr = function
-        while isinstance(root, ast.Attribute):
-            root = root.value
+        root: ast.expr = call
+        called: list[str] = []
+        while isinstance(root, ast.Attribute | ast.Call):
+            inner = root.func if isinstance(root, ast.Call) else root.value
+            if isinstance(root, ast.Call) and isinstance(inner, ast.Attribute):
+                called.append(inner.attr)
+            root = inner
         known = isinstance(root, ast.Name) and root.id in self._torch | read
-        return known and isinstance(function, ast.Attribute) and function.attr not in _MAKES
+        return known and any(name not in _MAKES for name in called)
 
     def _of_table(self, node: ast.Subscript) -> Iterator[Fork]:
         """An entry of a table of the module that leads to different kernels."""
@@ -266,6 +273,12 @@ def _goes_on(block: list[ast.stmt], place: int, then: list[ast.stmt]) -> list[as
     """What runs after a statement of a block."""
     after = block[place + 1 :]
     return after if _ends(after) else [*after, *then]
+
+
+def _assigned(node: ast.AST) -> set[str]:
+    """Names that the assignments of a piece of code set."""
+    targets = [to for made in each(node, ast.Assign) for to in made.targets]
+    return {one.id for to in targets for one in each(to, ast.Name)}
 
 
 def _ends(block: list[ast.stmt]) -> bool:
