@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from extractors.host.served import WHOLE
 from extractors.patterns.whole_vectors import WholeVectors
 from kb.evidence import Decision
 
@@ -36,3 +37,20 @@ def with_demands(
         for d in program
     ]
     return joined, [d for d in rest if d.pattern != DEMANDED]
+
+
+def with_variants(
+    program: Sequence[Decision], rest: Sequence[Decision]
+) -> tuple[list[Decision], list[Decision]]:
+    """Where the program does something with a rest, that the host launches another kernel where
+    there is one, or none, belongs to it."""
+    apart = [d for d in rest if d.pattern == WHOLE]
+    tails = [d for d in program if d.axis == "tail_handling" and d.file is None]
+    if not apart or not tails:
+        return [*program], [*rest]
+    lines = {line for d in (tails[0], *apart) for line in d.lines}
+    whole = replace(tails[0], lines=tuple(sorted(lines)))
+    return (
+        [whole if d is tails[0] else d for d in program],
+        [d for d in rest if d.pattern != WHOLE],
+    )

@@ -35,7 +35,7 @@ from extractors.told_strides import (
     of_one_array,
     without_extents,
 )
-from extractors.told_tails import fits_whole, with_demands
+from extractors.told_tails import fits_whole, with_demands, with_variants
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import roles_of
@@ -131,7 +131,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     laid = any(d.axis == CONTRACT and d.file is None for d in program)
     laid = laid or any(d.axis == CONTRACT and d.pattern != HANDED for d in rest)
     rest = [d for d in rest if d.pattern != HANDED or not laid]
-    program, rest = with_demands(program, rest)
+    program, rest = with_variants(*with_demands(program, rest))
     program = [*with_host_casts(program, detection, facts)]
     program, rest = with_saved(program, rest, detection)
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]

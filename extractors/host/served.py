@@ -18,14 +18,14 @@ WHOLE = "kernel-of-its-own-where-tiles-divide"
 
 def served_apart(material: Material) -> Iterator[Decision]:
     """Conditions that every launch of this kernel is under and whose opposite every launch of
-    another is: whether an operand that one of them takes is given, or whether a tile divides."""
+    another one is: whether an operand that one of them takes is given, or a tile divides."""
     found: dict[tuple[str, str], set[Lines]] = {}
     for number in sorted({material.roots[id(launch)] for launch in material.launches}):
         launches = [e for e in material.events.get(number, []) if isinstance(e, LaunchRecord)]
         ours = [e for e in launches if e.kernel.name == material.signature.name]
         for cond, holds in _always(ours):
-            others = [e for e in launches if e.kernel.name != material.signature.name]
-            others = [e for e in others if (cond, not holds) in _guards(e)]
+            names = {e.kernel.name for e in launches if (cond, not holds) not in _guards(e)}
+            others = [e for e in launches if e.kernel.name not in names]
             if told := _difference(material, cond, holds, ours, others):
                 lines = found.setdefault(told, set())
                 lines |= {at for launch in ours for at in _places(material, cond, launch)}

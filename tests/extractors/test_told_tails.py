@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from extractors.host.served import WHOLE
 from extractors.patterns.whole_vectors import WholeVectors
-from extractors.told_tails import DEMANDED, with_demands
+from extractors.told_tails import DEMANDED, with_demands, with_variants
 from kb.evidence import AxisKind, Decision
 
 
@@ -29,3 +30,10 @@ def test_demands_beside_what_the_program_does(
 
 def test_demands_alone() -> None:
     assert with_demands([], [_told(DEMANDED, 9)]) == ([], [_told(DEMANDED, 9)])
+
+
+def test_a_kernel_for_whole_tiles_belongs_to_what_the_program_does() -> None:
+    apart = _told(WHOLE, 9)
+    program, rest = with_variants([_told("another", 3)], [apart])
+    assert ([d.lines for d in program], rest) == ([((3, 3), (9, 9))], [])
+    assert with_variants([], [apart]) == ([], [apart])
