@@ -11,6 +11,7 @@ from extractors.host.configurations import configurations
 from extractors.host.derived import rule_lines
 from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.facts import Material
+from extractors.host.followed import followed
 from extractors.host.modules import imported_from
 from extractors.host.origins import lines_of
 from extractors.host.registries import registered
@@ -46,6 +47,7 @@ def led_elsewhere(
             led |= {at for place, at in found[name] if lines_of(place) in row.lines}
         if row.value == "tuned" or row.axis == "autotuning":
             led |= {at for place, every in tables.items() if place in row.lines for at in every}
+        led |= {at for name in names for at in _followed(material, name, row)}
         ruled = attached if row.axis == "autotuning" else names
         led |= {at for name in ruled for at in _ruled(material, name, row)}
         told.append(replace(row, elsewhere=tuple(sorted(led))) if led else row)
@@ -68,6 +70,24 @@ def _returned(
         if isinstance(place.value, ast.Call) and isinstance(place.value.func, ast.Name):
             for at in _imported(material, place.value.func.id, _positions(place.targets, used)):
                 yield place, at
+
+
+def _followed(material: Material, name: str, row: Decision) -> set[Origin]:
+    """Where functions of other modules assign what a launch is handed through helpers of this one,
+    by keyword or in a dictionary that is spread."""
+    found: set[Origin] = set()
+    for launch in material.sites()[:MAX_LAUNCHES]:
+        call = material.origins.call_at(launch.lines) if material.origins else None
+        lines = {*material.handed(launch, name), *material.made(launch, name)}
+        if call is None or material.origins is None or lines.isdisjoint(row.lines):
+            continue
+        spread = material.origins.spread(call, material.row(launch))
+        given = [value for key, value, _ in spread if key == name]
+        given += [value] if (value := material.argument(launch, name)) is not None else []
+        for one in given:
+            for home, function, place in followed(material, one):
+                found |= {(home.path, at) for at in _assigned(function, place)}
+    return found
 
 
 def _ruled(material: Material, name: str, row: Decision) -> Iterator[Origin]:
@@ -127,6 +147,7 @@ def _assigned(function: ast.FunctionDef, position: int | None) -> Iterator[tuple
         (node, target) for node in each(function, ast.Assign) for target in node.targets
     ]
     given += [(node, node.target) for node in each(function, ast.AugAssign)]
+    given += [(node, node.target) for node in each(function, ast.AnnAssign) if node.value]
     held = [node for node, to in given if isinstance(to, ast.Name) and to.id in names]
     places = [lines_of(node) for node in held or parts]
     if places:

@@ -119,3 +119,29 @@ def test_an_attached_rule_leads_to_its_function(read: Read) -> None:
     assert led["autotuning"] == led["tile_padding"] == (place,)
     here = _RULED.replace("from pkg.rules import size, TABLE\n", _RULES.partition("\n")[2])
     assert not [d for d in read(here).decisions if d.elsewhere]
+
+
+_HELPED = """import functools
+import triton
+from pkg.near import settings
+@triton.jit
+def k(x, n, BLOCK: "tl.constexpr"):
+    pass
+def own(n):
+    size, count = settings(n)
+    return size, count
+kept = functools.lru_cache(maxsize=None)(own)
+def start(kernel, grid, args, **options):
+    kernel[grid](*args, **options)
+def run(x):
+    n = x.shape[-1]
+    size, count = kept(n)
+    start(k, (x.shape[0],), (x, n), BLOCK=size, num_warps=count)
+"""
+
+
+def test_what_a_helper_hands_on_leads_there_through_a_kept_function(read: Read) -> None:
+    found = read(_HELPED, pkg__near=_SETTINGS).decisions
+    led = {d.axis: d.elsewhere for d in found if d.elsewhere}
+    assert led["num_warps"] == (("pkg/near.py", (4, 6)),)
+    assert led["tile_padding"] == (("pkg/near.py", (3, 3)),)
