@@ -20,6 +20,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS
 from kb.evidence import Decision, Lines
 from kb.ir import ParameterKind
+from kb.ops import ATOMICS, READS, WRITES
 
 WIDTH = "index_width"
 
@@ -41,10 +42,13 @@ def with_handed(
 
 
 def _widening(facts: Facts, decision: Decision) -> set[str]:
-    """Compile-time flags that the branches around the casts of a decision ask for."""
+    """Compile-time flags that branches around the casts of a decision ask for which compute
+    positions alone: nothing is read or written there."""
     flags = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.CONSTEXPR}
     casts = [n for n in facts.graph.of(*CASTS) if set(facts.spans(n)) & {*decision.lines}]
-    asked = {guard.op.inputs[0] for node in casts for guard in facts.guards(node)}
+    memory = facts.graph.of(*READS, *WRITES, *ATOMICS)
+    guards = {guard for node in casts for guard in facts.guards(node)}
+    asked = {guard.op.inputs[0] for guard in guards if not any(one.inside(guard) for one in memory)}
     read = {v for one in asked for n in facts.graph.upstream(one) for v in n.op.inputs}
     return flags & (asked | read)
 
@@ -78,15 +82,15 @@ def _tests(value: Value) -> bool:
 
 
 def _stands_in(material: Material, name: str) -> set[Lines]:
-    """Where launches hand over one of several arrays for an operand, or none."""
-    given = [(launch, dict(launch.args)[name]) for launch in material.launches
-             if name in dict(launch.args)]  # fmt: skip
-    meant = [leaf for _, value in given for leaf in leaves(value)]
-    if len(set(meant)) < 2 and None not in meant:
-        return set()
-    return {at for launch, _ in _sites(given) for at in material.given(launch, name)}
-
-
-def _sites(given: list[tuple[LaunchRecord, Value]]) -> list[tuple[LaunchRecord, Value]]:
-    """One launch for each place."""
-    return list({launch.lines: (launch, value) for launch, value in given}.values())
+    """Where one place that launches hands over one of several arrays for an operand, or none."""
+    meant: dict[tuple[Lines, tuple[Lines, ...]], set[Value]] = {}
+    for launch in material.launches:
+        if name in (given := dict(launch.args)):
+            meant.setdefault((launch.lines, launch.sites), set()).update(leaves(given[name]))
+    chosen = {place for place, found in meant.items() if len(found) > 1 or None in found}
+    return {
+        at
+        for launch in material.sites()
+        if (launch.lines, launch.sites) in chosen
+        for at in material.given(launch, name)
+    }

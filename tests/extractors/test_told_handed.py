@@ -49,6 +49,9 @@ def host(x, parts):
 _ALWAYS = _HOST.replace("        part = out\n", "        part = torch.empty_like(x)\n").replace(
     "    if parts > 1:\n        part = torch.empty_like(x)\n    else:\n        part", "    part"
 ).replace("        part = torch", "    part = torch")  # fmt: skip
+_RAGGED = _KERNEL.replace(
+    "        row = row.to(tl.int64)\n", "        row = tl.load(part + row).to(tl.int64)\n"
+)
 _FIXED = _HOST.replace("x.numel() > 2**31 - 1", "True")
 
 
@@ -75,13 +78,13 @@ def test_what_stands_in(host: str, piece: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "expected"),
+    ("text", "expected"),
     [
-        pytest.param(_HOST, True, id="a test of the host"),
-        pytest.param(_FIXED, False, id="written at the launch"),
+        pytest.param(_KERNEL + _HOST, True, id="a test of the host"),
+        pytest.param(_KERNEL + _FIXED, False, id="written at the launch"),
+        pytest.param(_RAGGED + _HOST, False, id="the branch reads, too"),
     ],
 )
-def test_the_flag_of_wide_positions(host: str, expected: bool) -> None:
-    text = _KERNEL + host
+def test_the_flag_of_wide_positions(text: str, expected: bool) -> None:
     lines = {at[0] for d in _told(text) if d.axis == "index_width" for at in d.lines}
     assert (_written(text, "        WIDE=") <= lines) is expected
