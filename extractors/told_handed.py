@@ -22,7 +22,10 @@ from kb.evidence import Decision, Lines
 from kb.ir import ParameterKind
 from kb.ops import ATOMICS, READS, WRITES
 
-WIDTH = "index_width"
+WIDTH, DEPTH = "index_width", "prefetch_depth"
+
+_DEPTHS = ("num_stages",)
+"""Options of a launch that say how many stages are in flight. Source: triton.Config."""
 
 
 def with_handed(
@@ -37,6 +40,8 @@ def with_handed(
             elif decision.pattern == FLAG:
                 names = (decision.subject or "").split(", ")
                 more = {at for name in names for at in _stands_in(material, name)}
+            elif (decision.axis, decision.value) == (DEPTH, "compiler-inferred"):
+                more = {at for name in _DEPTHS for at in _not_taken(material, name)}
         lines = tuple(sorted({*decision.lines, *more}))
         yield replace(decision, lines=lines) if more else decision
 
@@ -79,6 +84,15 @@ def _all(value: Value) -> list[Value]:
 
 def _tests(value: Value) -> bool:
     return isinstance(value, Choice | Expr) and getattr(value, "op", "") != "sym"
+
+
+def _not_taken(material: Material, option: str) -> Iterator[Lines]:
+    """Where what has the name of an option is handed to a parameter of the kernel by its place: the
+    compiler does not get it."""
+    if any(name == option for name, _ in material.signature.params):
+        for launch in material.sites():
+            yield from material.given(launch, option)
+            yield from material.made(launch, option)
 
 
 def _stands_in(material: Material, name: str) -> set[Lines]:

@@ -88,3 +88,39 @@ def test_what_stands_in(host: str, piece: str, expected: bool) -> None:
 def test_the_flag_of_wide_positions(text: str, expected: bool) -> None:
     lines = {at[0] for d in _told(text) if d.axis == "index_width" for at in d.lines}
     assert (_written(text, "        WIDE=") <= lines) is expected
+
+
+_STAGED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def product(a, b, out, K, num_stages: tl.constexpr, T: tl.constexpr):
+    r = tl.arange(0, T)
+    acc = tl.zeros((T, T), dtype=tl.float32)
+    for k in range(0, K, T):
+        left = tl.load(a + r[:, None] * K + k + r[None, :])
+        acc += tl.dot(left, tl.load(b + (k + r[:, None]) * T + r[None, :]))
+    tl.store(out + r[:, None] * T + r[None, :], acc)
+
+def host(a, b, out):
+    product[(1,)](
+        a, b, out, a.shape[1],
+        2,
+        64,
+    )
+"""
+_BY_NAME = _STAGED.replace("        2,\n        64,\n", "        num_stages=2, T=64,\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(_STAGED, True, id="by its place"),
+        pytest.param(_BY_NAME, False, id="by its name: an option, too"),
+    ],
+)
+def test_a_depth_that_the_compiler_does_not_get(text: str, expected: bool) -> None:
+    told = [d for d in _told(text) if d.axis == "prefetch_depth" and d.value == "compiler-inferred"]
+    lines = {at[0] for d in told for at in d.lines}
+    assert bool(_written(text, "        2,") & lines) is expected
