@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.library import Library
+from extractors.cuda.template_arguments import TemplateArguments
 from extractors.cuda.type_traits import (
     agreeing,
     constrained,
@@ -26,10 +26,9 @@ _WRAPPERS = frozenset(
 )
 
 
-class Typing:
+class Typing(TemplateArguments):
     """Resolves types against a library and a frame."""
 
-    library: Library
     traits: dict[str, n.Record]
 
     def extent(self, size: n.Expr | None, frame: Frame) -> str:
@@ -92,8 +91,8 @@ class Typing:
                 extent = number.text or number.name if number.const is None else str(number.const)
                 frame.scopes[0].setdefault(extent, number)
                 return replace(element, shape=(extent, *element.shape))
-        arguments = arguments or self._around(name, frame)
-        return Kind(record=name, arguments=self._defaulted(name, arguments, hops))
+        arguments = arguments or self.around(name, frame)
+        return Kind(record=name, arguments=self.defaulted(name, arguments, hops))
 
     def _either(self, written: n.CType, frame: Frame, hops: int) -> Kind:
         """`std::conditional_t<condition, A, B>`; where only the instantiation tells, of two structs
@@ -135,40 +134,6 @@ class Typing:
                 if one.name and not one.pack:
                     inner.bind(one.name, argument)
         return inner
-
-    def _around(self, name: str, frame: Frame) -> tuple[Kind | Val, ...]:
-        """The template arguments of the struct around one that is named inside it, or of the struct
-        that is named in a method of its own."""
-        records = self.library.records(name)
-        if not records or not (records[0].inner or frame.owner == name):
-            return ()
-        found = [self._argument_of(one, frame) for one in records[0].template]
-        return tuple(one for one in found if one is not None) if None not in found else ()
-
-    def _defaulted(
-        self, name: str, given: tuple[Kind | Val, ...], hops: int
-    ) -> tuple[Kind | Val, ...]:
-        """The template arguments of a struct, with the defaults of those that are not given."""
-        records = self.library.records(name)
-        general = next((one for one in records if not one.specialised), None)
-        template = general.template if general is not None else ()
-        if len(given) >= len(template) or any(one.pack for one in template):
-            return given
-        inner, whole = Frame("file"), list(given)
-        for place, one in enumerate(template):
-            if place == len(whole):
-                if one.default is None:
-                    return given
-                whole += self.arguments((one.default,), inner, hops + 1)
-            if one.name:
-                inner.bind(one.name, whole[place])
-        return tuple(whole)
-
-    def _argument_of(self, one: n.TemplateParameter, frame: Frame) -> Kind | Val | None:
-        bound = frame.find(one.name)
-        if isinstance(bound, Named):
-            return self.kind(bound.type, bound.frame)
-        return bound if isinstance(bound, Kind | Val) else None
 
     def arguments(
         self, written: tuple[n.CType | n.Expr, ...], frame: Frame, hops: int

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.aggregates import NAMED_LIMITS
-from extractors.cuda.conversions import ConversionReader
 from extractors.cuda.core import is_integer, promoted, pure
+from extractors.cuda.file_constants import FileConstantReader
 from extractors.cuda.mistaken import cast_of
 from extractors.cuda.packs import folded
 from extractors.cuda.values import (
@@ -42,28 +42,22 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 MAX_DEPTH = 120
 """Expressions inside each other, through helpers and constants: about four calls of Python each."""
 
-MAX_CONSTANT_DEPTH, MAX_TEMPLATE_DEPTH = 80, 40
-"""Where constants of a file are still made of others, and those that are templates, which may name
-themselves."""
 
-
-class OperatorReader(ConversionReader):
+class OperatorReader(FileConstantReader):
     """Expressions that are no calls."""
-
-    _depth = 0
 
     def read(self, node: n.Expr, hint: str = "") -> Val:
         """The value of an expression; `hint` names it when the expression makes a new one."""
-        self._depth += 1
+        self.depth += 1
         try:
-            if self._depth > MAX_DEPTH:
+            if self.depth > MAX_DEPTH:
                 raise InputError(
                     "expressions nest too deeply.", where=f"{node.at.path}:{node.at.line}",
                     hint="Split the expression.",
                 )  # fmt: skip
             return self._read(node, hint)
         finally:
-            self._depth -= 1
+            self.depth -= 1
 
     def _read(self, node: n.Expr, hint: str) -> Val:
         match node:
@@ -130,24 +124,8 @@ class OperatorReader(ConversionReader):
             value = NAMED_LIMITS[last]
             kind = Kind("f32") if isinstance(value, float) else INT
             return self.constant(value, node.at, kind, hint)
-        constant = self.library.constant(name) if found is None else None
-        if constant is not None and constant.value is not None:
-            most = MAX_TEMPLATE_DEPTH if constant.template else MAX_CONSTANT_DEPTH
-            if self._depth < most:
-                return self._constant_of(constant, constant.value, node, hint)
-        return self.opaque(name, (), node.at, hint)
-
-    def _constant_of(self, constant: n.Variable, value: n.Expr, node: n.Name, hint: str) -> Val:
-        """A constant of a file; opaque where it is made of itself."""
-        if constant.at in self.making and not constant.template:
-            return self.opaque(node.text, (), node.at, hint)
-        self.making.add(constant.at)
-        try:
-            with self.inside(self.of_template(constant.template, node.arguments, self.frame)):
-                kind = self.kind(constant.type, self.frame)
-                return self.convert(self.read(value, hint), kind, node.at, hint)
-        finally:
-            self.making.discard(constant.at)
+        constant = self.file_constant(node, hint) if found is None else None
+        return constant or self.opaque(name, (), node.at, hint)
 
     def _field(self, node: n.Field, hint: str) -> Val:
         operand = node.operand

@@ -329,6 +329,11 @@ class ExpressionBuilder:
             member=base.member, volatile=base.volatile,
         )  # fmt: skip
 
+    def preset(self, node: Syntax) -> n.CType:
+        """The default of a type parameter; unknown where the grammar cannot read it to its end."""
+        behind = node.next_sibling
+        return self.written(None if behind is not None and behind.type == "ERROR" else node)
+
     def written(self, node: Syntax | None, words: frozenset[str] = frozenset()) -> n.CType:
         """The type that a specifier names. `a<b>::c` is the member c of a<b>."""
         const, volatile = "const" in words, "volatile" in words

@@ -352,9 +352,7 @@ class StatementBuilder(ExpressionBuilder):
                 names = [c for c in child.named_children if c.type == "type_identifier"]
                 given = child.child_by_field_name("default_type")
                 name = child.child_by_field_name("name") or (names[0] if names else None)
-                behind = given.next_sibling if given is not None else None
-                broken = behind is not None and behind.type == "ERROR"
-                default = self.written(None if broken else given) if given is not None else None
+                default = self.preset(given) if given is not None else None
                 found.append(n.TemplateParameter(self.text(name), "typename", default, pack, at))
             elif child.type == "template_template_parameter_declaration":
                 inner = [c for c in child.named_children if "type_parameter" in c.type]

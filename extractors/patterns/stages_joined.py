@@ -388,8 +388,7 @@ def _largest(facts: Facts, met: list[Step]) -> list[Step]:
 
 
 def _alone(met: list[Step]) -> bool:
-    """Whether all but one step only say where elements come from, where they go, or which are
-    left."""
+    """Whether all but one step only say where elements come from or go, or which are left."""
     names = {name for name, _ in met}
     if names == _PLACED:
         return False

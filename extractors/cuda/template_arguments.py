@@ -1,0 +1,58 @@
+"""Template arguments of a struct that its name does not give: those of the struct around it, and
+defaults."""
+
+from __future__ import annotations
+
+from extractors.cuda import nodes as n
+from extractors.cuda.library import Library
+from extractors.cuda.values import Frame, Kind, Named, Val
+
+
+class TemplateArguments:
+    """What a struct's template parameters are where only the library or the frame tells."""
+
+    library: Library
+
+    def kind(self, written: n.CType, frame: Frame, hops: int = 0) -> Kind:
+        """What a written type is."""
+        raise NotImplementedError
+
+    def arguments(
+        self, written: tuple[n.CType | n.Expr, ...], frame: Frame, hops: int
+    ) -> tuple[Kind | Val, ...]:
+        """Template arguments as kinds and values."""
+        raise NotImplementedError
+
+    def around(self, name: str, frame: Frame) -> tuple[Kind | Val, ...]:
+        """The template arguments of the struct around one that is named inside it, or of the struct
+        that is named in a method of its own."""
+        records = self.library.records(name)
+        if not records or not (records[0].inner or frame.owner == name):
+            return ()
+        found = [self._argument_of(one, frame) for one in records[0].template]
+        return tuple(one for one in found if one is not None) if None not in found else ()
+
+    def defaulted(
+        self, name: str, given: tuple[Kind | Val, ...], hops: int
+    ) -> tuple[Kind | Val, ...]:
+        """The template arguments of a struct, with the defaults of those that are not given."""
+        records = self.library.records(name)
+        general = next((one for one in records if not one.specialised), None)
+        template = general.template if general is not None else ()
+        if len(given) >= len(template) or any(one.pack for one in template):
+            return given
+        inner, whole = Frame("file"), list(given)
+        for place, one in enumerate(template):
+            if place == len(whole):
+                if one.default is None:
+                    return given
+                whole += self.arguments((one.default,), inner, hops + 1)
+            if one.name:
+                inner.bind(one.name, whole[place])
+        return tuple(whole)
+
+    def _argument_of(self, one: n.TemplateParameter, frame: Frame) -> Kind | Val | None:
+        bound = frame.find(one.name)
+        if isinstance(bound, Named):
+            return self.kind(bound.type, bound.frame)
+        return bound if isinstance(bound, Kind | Val) else None
