@@ -14,6 +14,7 @@ from kb.ops import READS, OpKind
 
 _LARGEST = (OpKind.REDUCE_MAX, OpKind.MAXIMUM)
 _HELD = CASTS | COPIES | VIEWS | TURNS
+_NUMBERS = frozenset({OpKind.CONST, OpKind.FULL})
 _INVERTED = frozenset({OpKind.DIV, OpKind.EXP2})
 
 _ROWS = (
@@ -83,6 +84,11 @@ class NanLeftOutOfScale(Rule):
             why="the longer of two sides",
         ),
         NearMiss(
+            vary(_ROWS, ("tl.max(tl.abs(v), axis=0) / 448.0 + 1e-12",
+                         "tl.maximum(tl.abs(v), 1e-12)")),
+            why="every number is held above zero for itself",
+        ),
+        NearMiss(
             vary(_THREADS, ("const float* x", "const int* x"), ("fabsf(", "(float)abs(")),
             why="whole numbers have none",
         ),
@@ -108,12 +114,20 @@ def _scaled(facts: Facts) -> Iterator[Node]:
     for largest in facts.graph.of(*_LARGEST):
         if largest.op.operand("propagate_nan") or not _of_numbers(facts, largest):
             continue
+        if largest.op.kind == OpKind.MAXIMUM and _held_above(facts, largest):
+            continue
         loads = facts.graph.node_set(_loads(facts, largest))
         quotients = [n for n in facts.graph.of(OpKind.DIV, OpKind.MUL) if
                      _divides(facts, n, largest, loads)] if loads else []  # fmt: skip
         if quotients:
             yield largest
             yield from quotients
+
+
+def _held_above(facts: Facts, largest: Node) -> bool:
+    """Whether a maximum only holds each number above a constant of its own."""
+    sides = [facts.graph.ends(side, _HELD) for side in largest.op.inputs[:2]]
+    return any(ends and all(n.op.kind in _NUMBERS for n in ends) for ends in sides)
 
 
 def _of_numbers(facts: Facts, largest: Node) -> bool:
