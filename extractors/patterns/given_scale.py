@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
+from kb.analysis.clamps import clamps, opposite
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.quantised import narrowed
 from kb.analysis.record_fields import field_of, struct_of
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
-from kb.ir import Literal, ParameterKind
+from kb.ir import ParameterKind
 from kb.ops import CONTRACTIONS, REDUCTIONS, OpKind
 
 _LOOKS = VIEWS | CASTS
@@ -35,7 +36,6 @@ __global__ void pack(const float* x, int8_t* out, const float* scale, int n) {
     if (at < n) out[at] = nearest(x[at] / by);
 }
 """
-_CLAMPS = frozenset({OpKind.MINIMUM, OpKind.MAXIMUM})
 
 GIVEN = """__global__ void pack(const float* x, signed char* out, const float* scale, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -235,61 +235,12 @@ def _of_call(facts: Facts, scale: str) -> bool:
 def given_scales(facts: Facts) -> list[Node]:
     """Clamps between two bounds, with the product or quotient by a given number below."""
     found: list[Node] = []
-    for outer in facts.graph.of(*_CLAMPS, OpKind.CLAMP):
-        for inner, low, high in _inside(facts, outer):
-            scaled = _scaled(facts, inner, (low, high))
-            held = _opposite(facts, low, high) or _range(facts, outer, low, high)
-            if scaled and held and facts.stored_in(outer.result):
-                found += [outer, inner, *scaled]
+    for outer, inner, low, high in clamps(facts):
+        scaled = _scaled(facts, inner, (low, high))
+        held = opposite(facts, low, high) or _range(facts, outer, low, high)
+        if scaled and held and facts.stored_in(outer.result):
+            found += [outer, inner, *scaled]
     return found
-
-
-def _inside(facts: Facts, outer: Node) -> Iterable[tuple[Node, str, str]]:
-    """The opposite clamp below one, with the bounds of both; or the one that has two."""
-    if outer.op.kind == OpKind.CLAMP:
-        low, high = outer.op.operand("low"), outer.op.operand("high")
-        if low is not None and high is not None:
-            yield outer, low, high
-        return
-    sides = outer.op.inputs[:2]
-    for this, bound in (sides, sides[::-1]):
-        inner = facts.graph.producer(facts.graph.through(this, _LOOKS))
-        if inner is not None and {inner.kind, outer.kind} == _CLAMPS:
-            for other in inner.op.inputs[:2]:
-                yield inner, bound, other
-
-
-def _opposite(facts: Facts, one: str, other: str) -> bool:
-    """Numbers of one size and different signs, on each side of a branch; or one value is the
-    other's negative."""
-    pairs = list(zip(*(_written(facts, v) for v in (one, other)), strict=False))
-    if pairs and all(isinstance(x, int | float) for pair in pairs for x in pair):
-        ordered = [sorted(float(str(x)) for x in pair) for pair in pairs]
-        return all(below < 0 < above and above <= -below <= above + 1 for below, above in ordered)
-    for this, that in ((one, other), (other, one)):
-        made = facts.graph.producer(facts.graph.through(this, _LOOKS))
-        if made is not None and made.op.kind == OpKind.NEG:
-            cores = (facts.graph.core(made.op.inputs[0]), facts.graph.core(that))
-            return cores[0] == cores[1] or _same_member(facts, *cores)
-    return False
-
-
-def _same_member(facts: Facts, one: str | None, other: str | None) -> bool:
-    """Whether two values are one member of one type, such as its largest number."""
-    made = [facts.graph.producer(value) for value in (one, other) if value]
-    members = [
-        (node.op.inputs, node.op.attribute("name"))
-        for node in made
-        if node is not None and node.op.kind == OpKind.ATTRIBUTE
-    ]
-    return len(members) == 2 and members[0] == members[1]
-
-
-def _written(facts: Facts, bound: str) -> list[Literal | None]:
-    """The number that a bound is; the one that each side of a branch gives, where it gives any."""
-    sides = facts.graph.ends(bound, _LOOKS) if facts.graph.kind_of(bound) == OpKind.IF else []
-    given = [n.result for n in sides if n.op.kind != OpKind.UNDEF]
-    return [facts.values.literal(v) for v in given or [bound]]
 
 
 def _range(facts: Facts, outer: Node, low: str, high: str) -> bool:
