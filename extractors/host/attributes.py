@@ -119,6 +119,8 @@ class Attributes(Tensors):
             return self.transposed(owner)
         if name in ("data", "grad"):
             return owner if name == "data" else make("attr", owner, name)
+        if owner.op == "attr" and owner.args[1] == "dtype":
+            return make("attr", owner, name)  # what is a method of a tensor says it of the type
         if name in SAME_SHAPE or name in TENSOR_METHODS or name in DRAWING:
             return Bound(owner, name)
         return make("attr", owner, name)
@@ -352,7 +354,6 @@ TENSOR_METHODS = frozenset(
         "tolist",
         "data_ptr",
         "is_floating_point",
-        "is_cuda",
         "flatten",
         "narrow",
         "split",

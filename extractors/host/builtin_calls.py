@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from functools import partial
 
+from extractors.host.device import OTHER_VENDORS
 from extractors.host.expr import (
     binary,
     choose,
@@ -25,6 +26,7 @@ from extractors.host.values import (
     Choice,
     ClassValue,
     Expr,
+    External,
     Iterator,
     Ref,
     Tuned,
@@ -310,6 +312,8 @@ class BuiltinCalls(Library):
             cls = table.get("class of")
             known = isinstance(cls, ClassValue) and self.class_attribute(cls, name) is not ABSENT
             return name in table or known or "open" in table
+        if owner == External("torch") and name in OTHER_VENDORS:
+            return False
         return not isinstance(owner, (int, float, str, type(None)))
 
     def _call_hasattr(self, args: Args, kwargs: Kwargs, node: ast.AST) -> Value:

@@ -37,6 +37,7 @@ class Core:
     `handlers`: the method for each kind of expression (`_eval_Name`) and statement (`_do_If`).
     `nested`: how many conditions held at each entry into a function that is being read.
     `leading`: names of the definitions of the analysed file that may lead to one of its kernels.
+    `late`: what modules made for names asked of them when they were asked first.
     `tried`: functions of that file that were handed random arrays while `trial` was set: by a test
     or benchmark, an entry function that takes no arrays itself.
     """
@@ -65,6 +66,7 @@ class Core:
     refusals: dict[ast.stmt, ast.expr] = field(default_factory=dict)
     registered: dict[str, tuple[Row, ...] | None] = field(default_factory=dict)
     main: str = ""
+    late: dict[tuple[str, str], Value] = field(default_factory=dict)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

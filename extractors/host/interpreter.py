@@ -15,8 +15,11 @@ from extractors.host.limits import OutOfBounds
 from extractors.host.modules import parse_quietly
 from extractors.host.reach import leads
 from extractors.host.sharing import given_again, keeping
+from extractors.host.statements import assigned_names
 from extractors.host.values import (
     ABSENT,
+    Choice,
+    Expr,
     External,
     Frame,
     Func,
@@ -68,6 +71,7 @@ class Interpreter(BuiltinCalls):
             machine.foreign -= sibling
             machine.muted -= sibling
             self._open_tables(module, frame)
+            self._open_flags(module, frame)
             machine.base.update(machine.heap.all())
             machine.heap, machine.path, machine.steps, machine.stack, machine.depth = saved
             self.calls = calls
@@ -85,6 +89,14 @@ class Interpreter(BuiltinCalls):
         for name, value in held.items():
             if name in written:
                 table[name] = Ref(value.oid, value.kind, True)
+        self.machine.heap[frame.oid] = table
+
+    def _open_flags(self, module: Module, frame: Frame) -> None:
+        """Module-level truth values that functions set: which of the two holds is not known."""
+        table = dict(self.machine.mapping(frame.oid))
+        held = {name for name, value in table.items() if isinstance(value, bool)}
+        for name in held & set_in_functions(module.tree) if held else ():
+            table[name] = sym(str(name))
         self.machine.heap[frame.oid] = table
 
     def module_value(self, name: str, package: str) -> Value:
@@ -116,7 +128,28 @@ class Interpreter(BuiltinCalls):
             value = self.machine.mapping(module.frame.oid).get(name, ABSENT)
             if value is not ABSENT:
                 return self.loaded(value)
+            made = self._made_late(module.frame, name)
+            if not isinstance(made, Unknown):
+                return made
         return Unknown(f"`{name}` is not defined in {base}")
+
+    def _made_late(self, frame: Frame, name: str) -> Value:
+        """What the module's `__getattr__` gives for a name that its body does not define."""
+        late = self.machine.mapping(frame.oid).get("__getattr__", ABSENT)
+        if not isinstance(late, Func) or name.startswith("__"):
+            return Unknown("no such name")
+        key = (frame.module, name)
+        if key in self.late:
+            return self.late[key]
+        self.late[key] = Unknown("it is being made")
+        made = self.call_function(late, (name,), {}, late.node)
+        if isinstance(made, Expr):
+            made = make("attr", sym(frame.module.rpartition(".")[2]), name)
+        if isinstance(made, (Ref, Choice)):  # objects are those of a branch of the run
+            del self.late[key]
+        else:
+            self.late[key] = made
+        return made
 
     def loaded(self, value: Value) -> Value:
         """An imported name from its module, through at most eight re-exports."""
@@ -224,6 +257,15 @@ def written_in_functions(tree: ast.Module) -> frozenset[str]:
                     "add",
                 ):
                     names.add(owner.id)
+    return frozenset(names)
+
+
+def set_in_functions(tree: ast.Module) -> frozenset[str]:
+    """Module-level names that a function declares as such and assigns to."""
+    names: set[str] = set()
+    for function in _outermost_functions(tree):
+        declared = {name for one in each(function, ast.Global) for name in one.names}
+        names |= declared & set(assigned_names(function)) if declared else set()
     return frozenset(names)
 
 

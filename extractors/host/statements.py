@@ -13,7 +13,7 @@ from extractors.host.expr import negate, sym
 from extractors.host.heap import Heap, merge_heaps
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge
-from extractors.host.values import NEVER, Choice, Expr, Frame, Ref, Unknown, Value
+from extractors.host.values import NEVER, Choice, Expr, External, Frame, Ref, Unknown, Value
 from extractors.syntax.nodes import each, walk
 
 
@@ -55,6 +55,9 @@ class Split:
 
 NORMAL = Flow(Kind.NORMAL)
 RAISED = Flow(Kind.RAISE)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_TYPES_ONLY = External("typing.TYPE_CHECKING")
+"""False in every run; what is imported under it names types of parameters."""
 AnyFlow = Flow | Split
 
 
@@ -228,7 +231,11 @@ class Statements(Assignments):
     def _do_If(self, node: ast.If, frame: Frame) -> AnyFlow:
         if isinstance(node.body[-1], ast.Raise):
             self.refusals[node.body[-1]] = node.test
-        verdict = self.test(self.eval(node.test, frame))
+        asked = self.eval(node.test, frame)
+        if asked == _TYPES_ONLY and not isinstance(node.test, ast.BoolOp):
+            self.run([one for one in node.body if isinstance(one, _IMPORTS)], frame)
+            return self.run(node.orelse, frame)
+        verdict = self.test(asked)
         if isinstance(verdict, bool):
             return self.run(node.body if verdict else node.orelse, frame)
         if isinstance(verdict, Unknown):

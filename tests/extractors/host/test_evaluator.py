@@ -296,3 +296,47 @@ class Op:
     (launch,) = read(text).launches
     assert launch.hints == (("num_warps", 8),)
     assert launch.host_function == "forward"
+
+
+def test_a_flag_that_a_function_sets_may_be_either(read: Read) -> None:
+    flag = (
+        "FAST = False\ndef turn(on=True):\n    global FAST\n    FAST = on\n"
+        "def run(x):\n    if FAST:\n        k[(1,)](x, x.shape[0], B=1)\n"
+    )
+    assert [one.when for one in read(HEAD + flag).launches] == ["FAST"]
+    assert not read(HEAD + flag.replace("    global FAST\n", "")).launches
+
+
+def test_what_a_tensor_is_asked_by_a_call_is_an_attribute_of_its_type(read: Read) -> None:
+    body = (
+        "def run(x, y):\n    if y.dtype.is_floating_point:\n        raise TypeError\n"
+        "    k[(1,)](x, x.shape[0], B=1)\n"
+    )
+    assert len(read(HEAD + body).launches) == 1
+
+
+ENVIRONMENT = """import os
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    FAST: bool = False
+READ = {"FAST": lambda: bool(int(os.getenv("FAST", "0")))}
+SIZES = {"TILE": 64}
+def __getattr__(name):
+    return READ[name]() if name in READ else SIZES[name]
+"""
+
+
+def test_a_module_makes_what_it_is_asked_for(read: Read) -> None:
+    """What a type checker reads is no value; what `__getattr__` gives is."""
+    body = "from pkg import env\ndef run(x):\n    if env.FAST:\n        k[(1,)](x, env.TILE, B=1)\n"
+    launch = read(HEAD + body, pkg__env=ENVIRONMENT).launches[0]
+    assert launch.when == "env.FAST"
+    assert {row.parameter: row.expression for row in launch.bindings}["n"] == "64"
+
+
+def test_the_backend_of_another_vendor_is_not_there(read: Read) -> None:
+    body = (
+        "def run(x):\n    if hasattr(torch, 'npu'):\n        return x\n"
+        "    k[(1,)](x, x.shape[0], B=1)\n"
+    )
+    assert [one.when for one in read(HEAD + body).launches] == ["always"]
