@@ -14,12 +14,21 @@ from extractors.cuda.render import shown
 MAX_LINKS = 8
 """Calls in a chain of methods that give the object on."""
 
+ON_CLUSTER = "cutlass::launch_kernel_on_cluster"
 LAUNCHERS = {"cudaLaunchKernelEx": 1, "cudaLaunchKernelExC": 1, "cudaLaunchKernel": 0,
-             "cudaLaunchCooperativeKernel": 0}  # fmt: skip
-"""Runtime functions that launch, with the place of the kernel. Source: CUDA Runtime API 13.0."""
+             "cudaLaunchCooperativeKernel": 0, ON_CLUSTER: 1}  # fmt: skip
+"""Functions that launch, with the place of the kernel. Source: CUDA Runtime API 13.0; CUTLASS 4.2,
+include/cutlass/cluster_launch.hpp."""
 
 CONFIG = ("gridDim", "blockDim", "dynamicSmemBytes")
 """Fields of a launch configuration: grid, block, shared memory. Source: CUDA Runtime API 13.0."""
+
+_CLUSTER = ("grid_dims", "block_dims", "smem_size_in_bytes")
+_WRITTEN = {
+    "cudaLaunchConfig_t": CONFIG,
+    "cutlass::ClusterLaunchParams": ("grid_dims", "block_dims", "cluster_dims", _CLUSTER[2]),
+}
+"""Fields of structs of extents in the order in which they are written. Sources: as above."""
 
 CALLED = "operator()"
 
@@ -28,8 +37,22 @@ def filled(made: n.Variable, value: n.Braces, library: Library) -> Iterator[tupl
     """The fields of a struct that is made in braces, or of a launch configuration, in order."""
     known = library.records((value.type or made.type).name)
     own = tuple(one.name for one in known[0].fields) if len(known) == 1 else ()
-    names = CONFIG if made.type.name == "cudaLaunchConfig_t" else own
+    names = _WRITTEN.get(made.type.name, own)
     yield from zip((f"{made.name}.{name}" for name in names), value.items, strict=False)
+
+
+def configured(
+    launcher: str, config: n.Expr, names: Names
+) -> tuple[n.Expr | n.Variable | None, ...]:
+    """Grid, block and shared memory of a launch by a struct of extents, written where it is handed
+    over or before."""
+    if launcher != ON_CLUSTER:
+        name = shown(config).removeprefix("&")
+        return tuple(names.get(f"{name}.{key}") for key in CONFIG)
+    if isinstance(config, n.Braces):
+        by_name = dict(zip(_WRITTEN["cutlass::ClusterLaunchParams"], config.items, strict=False))
+        return tuple(by_name.get(key) for key in _CLUSTER)
+    return tuple(names.get(f"{shown(config)}.{key}") for key in _CLUSTER)
 
 
 @dataclass(frozen=True, slots=True)

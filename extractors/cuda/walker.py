@@ -32,7 +32,7 @@ from extractors.cuda.held import (
     with_value,
 )
 from extractors.cuda.launch_site import ALIAS, LaunchSite, Names, compared
-from extractors.cuda.launchers import CONFIG, LAUNCHERS, Launchers, filled, launches
+from extractors.cuda.launchers import LAUNCHERS, Launchers, configured, filled, launches
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.resident import ASKED, QUERIES, Query, asks_about, names_count
@@ -316,8 +316,7 @@ class Walker:
             return
         for kernel, way in self._kernels(node.arguments[place]):
             if place:
-                config = shown(node.arguments[0]).removeprefix("&")
-                shape_ = tuple(self.names.get(f"{config}.{key}") for key in CONFIG)
+                shape_ = configured(name, node.arguments[0], self.names)
                 given_ = node.arguments[2:]
                 given_ = pointed(given_, self.names) if name in _POINTED else given_
                 self._keep(kernel, shape_, given_, node.at, way)

@@ -69,3 +69,23 @@ def test_other_objects_launch_nothing() -> None:
         "void go(int n) { Log(n, 128)(k<3>); }\n"
     )
     assert not host_facts(read_cuda(text, "a.cu", lambda *_: None))["k"].launches
+
+
+_CLUSTER = "cutlass::launch_kernel_on_cluster"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "cutlass::ClusterLaunchParams c = {n, 96, 2, 64};"
+        f" auto f = k<3>; {_CLUSTER}(c, (void const*)f, x, y);",
+        f"{_CLUSTER}({{n, 96, 2, 64}}, (void const*)k<3>, x, y);",
+    ],
+)
+def test_cutlass_launches_on_clusters(host: str) -> None:
+    text = f"{_KERNEL}void go(float* x, float* y, int n) {{ {host} }}\n"
+    (found,) = host_facts(read_cuda(text, "a.cu", lambda *_: None))["k"].launches
+    assert found.grid == ("n",)
+    assert dict(found.hints)["block_x"] == 96
+    other = text.replace(_CLUSTER, "mine::launch")
+    assert not host_facts(read_cuda(other, "a.cu", lambda *_: None))["k"].launches
