@@ -22,3 +22,14 @@ MAXIMUM_THREADS = """__global__ void largest(const float* x, float* out, int n) 
     out[threadIdx.x] = top;
 }
 """
+FILTERED_THREADS = """__global__ void filter(const float* x, const float* w, float* out, float b) {
+    float factors[4], own[8], y[5];
+    for (int i = 0; i < 4; ++i) factors[i] = w[i];
+    for (int i = 0; i < 8; ++i) own[i] = x[threadIdx.x * 5 + i];
+    for (int i = 0; i < 5; ++i) {
+        y[i] = b;
+        for (int k = 0; k < 4; ++k) y[i] += factors[k] * own[i + k];
+    }
+    for (int i = 0; i < 5; ++i) out[threadIdx.x * 5 + i] = y[i];
+}
+"""

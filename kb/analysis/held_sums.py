@@ -8,7 +8,7 @@ from functools import lru_cache
 from kb.analysis.carried_sums import accumulating
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.loops import Carried, Role, updates
+from kb.analysis.loops import Carried, Loop, Role, updates
 from kb.ops import READS, WRITES, OpKind
 
 _TOTALS = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
@@ -33,8 +33,7 @@ def held_sums(facts: Facts) -> list[tuple[Role, Node]]:
     loads, stores = graph.of(*READS), [n for n in graph.of(*WRITES) if n.op.inputs]
     found = []
     for loop in facts.thread_loops:
-        known = loop.range is not None and loop.range.op.kind == OpKind.STATIC_RANGE
-        for state in loop.of(*_TOTALS) if known else ():
+        for state in loop.of(*_TOTALS) if _known(facts, loop) else ():
             steps = updates(graph, state.argument, state.next)
             made = next((n for n in steps if n.op.kind in _STEPS), None)
             if made is None or not any(graph.rests_on(state.next, load) for load in loads):
@@ -53,8 +52,7 @@ def array_sums(facts: Facts) -> list[Node]:
     loads, stores = graph.of(*READS), [n for n in graph.of(*WRITES) if n.op.inputs]
     found = []
     for loop in facts.thread_loops:
-        known = loop.range is not None and loop.range.op.kind == OpKind.STATIC_RANGE
-        for state in loop.carried if known else ():
+        for state in loop.carried if _known(facts, loop) else ():
             if state.role in _TOTALS or not any(graph.rests_on(state.next, n) for n in loads):
                 continue
             step = _element_step(facts, state.next, state.argument)
@@ -63,6 +61,14 @@ def array_sums(facts: Facts) -> list[Node]:
             )
             found += [step] if step is not None and kept else []
     return found
+
+
+def _known(facts: Facts, loop: Loop) -> bool:
+    """Whether the rounds of a loop are known: it is unrolled, or goes from number to number."""
+    if loop.range is None or loop.range.op.kind == OpKind.STATIC_RANGE:
+        return loop.range is not None
+    ends = [facts.thread_values.expr(v) for v in (loop.low, loop.high) if v is not None]
+    return len(ends) == 2 and all(end.constant is not None for end in ends)
 
 
 def _element_step(facts: Facts, value: str, begun: str) -> Node | None:
