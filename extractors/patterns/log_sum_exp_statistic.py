@@ -47,8 +47,18 @@ _LSE_THREADS = vary(
 )
 
 
+_OF_PAIRS = """__global__ void together(const float2* parts, float* stat, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    float2 part = parts[at];
+    stat[at] = part.x * 1.4426950408889634f + log2f(part.y);
+}
+"""
+
+
 class LogSumExpStatistic(Pattern):
-    """maximum + log(sum) is stored; or the two apart; or it is loaded to rebuild probabilities."""
+    """maximum + log(sum) is stored, the two loaded perhaps; or the two apart; or it is loaded to
+    rebuild probabilities."""
 
     name = "base-2-log-sum-exp-statistic"
     axis = "statistic_encoding"
@@ -66,6 +76,7 @@ class LogSumExpStatistic(Pattern):
         Case(MERGE_TWICE_POINTER, "natural LSE"),
         Case(MERGE_APART_POINTER, "(m,l) pair"),
         Case(vary(ATTENTION_LSE, ("ct.log2(tot)", "ct.log2(tot) / RATE")), "natural LSE"),
+        Case(_OF_PAIRS, "base-2 LSE"),
         Case(BACKWARD_KEYS, "base-2 LSE"),
         Case(vary(BACKWARD_KEYS, ("lse[None, :]", "(lse * RATE)[None, :]")), "natural LSE"),
         Case(
@@ -81,6 +92,8 @@ class LogSumExpStatistic(Pattern):
     )
     near_misses = (
         NearMiss(ATTENTION, why="nothing but the output is stored"),
+        NearMiss(_OF_PAIRS.replace("1.4426950408889634f", "3.f"), why="no change of base"),
+        NearMiss(_OF_PAIRS.replace("part.x *", "0.5f *"), why="a number is added to a logarithm"),
         NearMiss(ROW_NORM, why="a root is stored, no logarithm"),
         NearMiss(FLASH_POINTER, why="nothing but the output is stored"),
         NearMiss(FLASH_THREADS, why="nothing but the output is stored"),
@@ -89,10 +102,11 @@ class LogSumExpStatistic(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for node in facts.graph.of(OpKind.LOG2, OpKind.LOG):
-            if not self._sum(facts, node.op.inputs[0]):
-                continue
+            summed = self._sum(facts, node.op.inputs[0])
             for added in self._added(facts, node):
                 stores = facts.stored_in(added.result)
+                if not (summed or self._of_loaded(facts, node, added)):
+                    continue
                 if stores:
                     value = self._stored(facts, node, added)
                     yield self.decide(facts, value, (added, node, *stores))
@@ -160,6 +174,19 @@ class LogSumExpStatistic(Pattern):
             core == c.result for loop in facts.loops for c in loop.of(Role.SUM, Role.RUNNING_SUM)
         )
         return carried or bool(facts.graph.roots(value, OpKind.REDUCE_SUM))
+
+    def _of_loaded(self, facts: Facts, logarithm: Node, added: Node) -> bool:
+        """A loaded number, turned to the base of the logarithm of another loaded number, in a sum
+        with that."""
+        if not facts.held_loads(logarithm.op.inputs[0]):
+            return False
+        for value in added.op.inputs[:2]:
+            made = facts.graph.producer(facts.graph.core(value))
+            sides = made.op.inputs[:2] if made is not None and made.op.kind == OpKind.MUL else ()
+            turned = any(self._turns(facts, side) for side in sides)
+            if turned and any(facts.held_loads(side) for side in sides):
+                return True
+        return False
 
     def _added(self, facts: Facts, node: Node) -> list[Node]:
         users = list(facts.graph.downstream(node.result, 12))

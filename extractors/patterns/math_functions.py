@@ -71,7 +71,8 @@ def norm(x, out, N: Int, T: Int):
 _BY_ROOT = "divided by a root"
 _NAMES = {
     OpKind.RSQRT: "rsqrt", OpKind.SIGMOID: "sigmoid", OpKind.TANH: "tanh", OpKind.ERF: "erf",
-    OpKind.LOG: "log", OpKind.SIN: "sine", OpKind.COS: "cosine", OpKind.POW: "power",
+    OpKind.LOG: "log", OpKind.LOG2: "log2",
+    OpKind.SIN: "sine", OpKind.COS: "cosine", OpKind.POW: "power",
 }  # fmt: skip
 
 
@@ -99,8 +100,8 @@ _INVERSE = """__global__ void invert(const float* x, float* out) {
 class MathFunctions(Pattern):
     """A reciprocal root, in one step or by a division, elements divided by a root, a logistic or
     hyperbolic function, or a product and a sum in one rounding, that reaches what is stored; a
-    natural logarithm without a softmax of products, a power or an angle function, approximate
-    where it says so."""
+    natural logarithm without a softmax of products, one to the base of two without exponentials, a
+    power or an angle function, approximate where it says so."""
 
     name = "transcendental-function-as-one-operation"
     axis = "math_approximation"
@@ -116,6 +117,7 @@ class MathFunctions(Pattern):
         Case(_INVERSE, "approximate reciprocal"),
         Case(_TOGETHER, "explicit fma"),
         Case(vary(_GATE, ("v * tl.sigmoid(v)", "tl.log(v)")), "log"),
+        Case(vary(_GATE, ("v * tl.sigmoid(v)", "tl.log2(v)")), "log2"),
         Case(vary(_FAST, ("__sincosf", "sincosf"), ("__powf", "powf")), "sine"),
         Case(_ROOT_BELOW, _BY_ROOT),
         Case(_ROOT_BELOW_TILE, _BY_ROOT),
@@ -169,6 +171,7 @@ class MathFunctions(Pattern):
                 if any(facts.graph.rests_on(store.value, node) for store in facts.stores)
                 and (kind not in _FAST_NAMES or node.op.operand("rounding") is None)
                 and not (kind == OpKind.LOG and facts.score_products)
+                and not (kind == OpKind.LOG2 and facts.exponentials)
                 and (kind != OpKind.POW or facts.of_threads or facts.types.shape(node.result))
                 and kind not in caps
                 and not any(facts.graph.rests_on(cap.result, node) for cap in bounded)

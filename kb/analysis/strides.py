@@ -8,7 +8,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, LOOPS, Node
 from kb.analysis.record_fields import field_of
-from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
+from kb.analysis.symbolic import Atom, AtomKind, Expr, nested, of
 from kb.dtypes import is_float
 from kb.ir import ParameterKind
 from kb.ops import COMPARISONS, OpKind
@@ -73,7 +73,7 @@ def strides_and_sizes(facts: Facts) -> tuple[set[str], set[str]]:
             bounds = _operands(facts, access.made, "shape")
             sizes |= {n for e in bounds for n in _named(e.atoms())}
         for factors in (f for e in exprs for one in nested(e) for f, _ in one.terms):
-            named = _named(factors) - fixed
+            named = _named(_of_rests(factors)) - fixed
             single |= named if access.made is not None or len(factors) > 1 else set()
             sizes |= named if len(named) > 1 else set()
         for one in exprs if facts.of_threads else ():
@@ -82,6 +82,15 @@ def strides_and_sizes(facts: Facts) -> tuple[set[str], set[str]]:
                 of_records = abs(number) > 1 and abs(number) in alone
                 (counted if of_records else plain).update(_named(factors) - fixed)
     return single, sizes | (counted - plain)
+
+
+def _of_rests(factors: tuple[Atom, ...]) -> tuple[Atom, ...]:
+    """Factors without the extent that a quotient among them was divided by: what a number is less
+    than that product is the rest, and who multiplies a rest multiplies the extent, too."""
+    whole = [a.args[1] for a in factors if a.kind is AtomKind.FLOOR_DIV and len(a.args) > 1]
+    if not whole or len(_named(factors)) < 2:
+        return factors
+    return tuple(a for a in factors if not any(of(a) == by for by in whole))
 
 
 def loaded_strides(facts: Facts) -> list[str]:
