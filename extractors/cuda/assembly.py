@@ -86,6 +86,7 @@ class AssemblyReader(EffectReader):
             kind = OpKind.INLINE_ASM
         if kind in _ADDRESSED and not before:
             inputs = _address_first(node, instructions, inputs)
+            inputs = inputs[: len(inputs) - _policies(instructions)]
         self._emit(node, kind, opcodes, [*before, *inputs])
         return Val("")
 
@@ -107,7 +108,7 @@ class AssemblyReader(EffectReader):
         if [self._kind(one.opcode) for one in known] != [OpKind.ASYNC_COPY] or node.outputs:
             return False
         copy, condition = known[0], condition_of(known[0], instructions)
-        numbers = copy.references
+        numbers = copy.references[: len(copy.references) - _policies([copy])]
         rest = len(instructions) - 1
         if bool(copy.guard) != (condition is not None) or rest != bool(copy.guard):
             return False
@@ -264,6 +265,7 @@ class AssemblyReader(EffectReader):
         order = [i for i in only.references if i != int(address[1])]
         if sorted((int(address[1]), *order)) != list(range(len(node.inputs))):
             return False
+        order = order[: len(order) - _policies(instructions)]
         whole = replace(Kind(_ptx(dtype.group(1))), shape=(lanes[1],))
         vector = self._together([node.inputs[i][1] for i in order], whole)
         if vector is None:
@@ -362,6 +364,12 @@ def _address_first(
     rest = [i for i in only.references if i >= len(node.outputs) and i != int(found[1])]
     order = [i - len(node.outputs) for i in (int(found[1]), *rest)]
     return [inputs[i] for i in order] if sorted(order) == list(range(len(inputs))) else inputs
+
+
+def _policies(instructions: Sequence[Instruction]) -> int:
+    """How many operands, behind all others, say what the second cache should keep and nothing about
+    what moves."""
+    return int(len(instructions) == 1 and "L2::cache_hint" in instructions[0].opcode.split("."))
 
 
 def _cached(opcode: str) -> list[tuple[str, Literal]]:

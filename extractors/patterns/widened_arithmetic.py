@@ -24,6 +24,12 @@ _SEEN = VIEWS | TURNS | {
     OpKind.SELECT, OpKind.BITCAST, OpKind.SPLIT, OpKind.UNPACK, OpKind.EXTRACT, OpKind.INSERT,
     OpKind.ABS, OpKind.TUPLE,
 }  # fmt: skip
+_UPPER: dict[str, tuple[int, ...]] = {
+    OpKind.SHIFT_LEFT: (16,),
+    OpKind.BIT_AND: (0xFFFF0000, -0x10000),
+}
+"""How the bits of a bfloat16 come to be the upper half of a float of 32 bits."""
+
 _MOST = 64
 """Values that are looked at on the way from a load or a cast to what reads it."""
 _HALVES = """#include <cuda_fp16.h>
@@ -48,11 +54,19 @@ _EITHER = _HALVES.replace(
     "out[at] = __float2half(2.f * __half2float(x[at]))",
     "{ float v; if (out == x) v = 1.f; else v = __half2float(x[at]); out[at] = __float2half(2.f * v); }",  # noqa: E501
 )
+_BY_BITS = """__global__ void pairs(const unsigned* x, unsigned* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    unsigned low = (x[at] & 65535) << 16, high = x[at] & 4294901760;
+    float made = *reinterpret_cast<float*>(&low) * *reinterpret_cast<float*>(&high);
+    out[at] = *reinterpret_cast<unsigned*>(&made);
+}
+"""
 
 
 class WidenedArithmetic(Pattern):
-    """What was loaded is cast to 32-bit floats, and those are computed with; matrix products widen
-    by themselves."""
+    """What was loaded is cast to 32-bit floats, or its bits become their upper halves, and those
+    are computed with; matrix products widen by themselves."""
 
     name = "compute-in-32-bit-floats"
     axis = "compute_dtype"
@@ -67,8 +81,13 @@ class WidenedArithmetic(Pattern):
         Case(_HALVES, "fp32"),
         Case(_IN_STAGES, "fp32"),
         Case(_EITHER, "fp32"),
+        Case(_BY_BITS, "fp32"),
     )
     near_misses = (
+        NearMiss(
+            _BY_BITS.replace("<< 16", "<< 8").replace("4294901760", "4278190080"),
+            why="the bits are no float of 16 bits",
+        ),
         NearMiss(STAGES_POINTER, why="stages in the type of the array"),
         NearMiss(COPY, why="nothing is computed"),
         NearMiss(COPY_THREADS, why="nothing is computed"),
@@ -90,14 +109,29 @@ class WidenedArithmetic(Pattern):
             for cast in self._casts(facts, access.value):
                 computed = self._computed(facts, cast.result)
                 found += [cast, *computed, *self._choice(facts, cast)] if computed else []
+        for moved, seen in self._halves(facts):
+            kinds = ((n, n.op.results[0].type) for n in self._computed(facts, seen.result))
+            computed = [n for n, kind in kinds if kind is not None and kind.dtype == "f32"]
+            found += [moved, *computed] if computed else []
         if found:
             found += self._narrowed(facts, found)
-            chosen = all(facts.types.dtype(n.result) != "f32" for n in found if n.op.kind in CASTS)
+            casts = [n for n in found if n.op.kind in CASTS]
+            chosen = casts and all(facts.types.dtype(n.result) != "f32" for n in casts)
             value = "fp32 or another type, by a condition" if chosen else "fp32"
             yield self.decide(facts, value, dict.fromkeys(found))
         double = [n for cast in facts.graph.of(*CASTS) for n in self._double(facts, cast)]
         if double:
             yield self.decide(facts, "fp64", dict.fromkeys(double))
+
+    def _halves(self, facts: Facts) -> Iterable[tuple[Node, Node]]:
+        """Where the bits of a loaded word are moved to the upper half, or all but that is cut off,
+        with where they are seen as a float."""
+        for seen in facts.graph.of(OpKind.BITCAST):
+            moved = facts.graph.producer(facts.graph.through(seen.op.inputs[0], VIEWS))
+            if moved is None or moved.op.kind not in _UPPER or not facts.feeding(moved.result):
+                continue
+            if facts.number(moved.op.inputs[1]) in _UPPER[moved.op.kind]:
+                yield moved, seen
 
     def _choice(self, facts: Facts, cast: Node) -> list[Node]:
         """What chooses between 32-bit floats and another type that a value is cast to."""

@@ -47,6 +47,15 @@ GUARDED = """__global__ void k(const float* x, float* out, int n) {
     out[threadIdx.x] = v.x;
 }
 """
+KEPT = """__global__ void k(const float* x, float* out, unsigned long long keep) {
+    float a[4];
+    asm volatile("ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+                 : "=f"(a[0]), "=f"(a[1]), "=f"(a[2]), "=f"(a[3])
+                 : "l"(x + threadIdx.x * 4), "l"(keep));
+    asm volatile("st.global.L2::cache_hint.v4.f32 [%0], {%1, %2, %3, %4}, %5;" ::
+                 "l"(out + threadIdx.x * 4), "f"(a[3]), "f"(a[2]), "f"(a[1]), "f"(a[0]), "l"(keep));
+}
+"""
 TYPES = """__global__ void add(float* out, const float* x) { out[threadIdx.x] = x[threadIdx.x]; }
 __global__ void add(half* out, const half* x) { out[threadIdx.x] = x[threadIdx.x]; }
 void go(float* out, const float* x) { add<<<1, 64>>>(out, x); }
@@ -135,3 +144,10 @@ def test_a_header_knows_the_macros_that_it_includes() -> None:
     for _ in range(2):
         (kernel,) = read_cuda(text, "k.cu", lambda _, name: (name, files[name])).kernels
         assert all(op.kind is not OpKind.OPAQUE for op in kernel_ops(kernel))
+
+
+def test_what_a_cache_should_keep_is_no_address_and_no_value() -> None:
+    load, store = ops(KEPT, OpKind.LOAD, OpKind.STORE)
+    assert [role for role, _ in load.operands] == ["pointer"]
+    assert [value.type.shape for value in load.results if value.type] == [("4",)]
+    assert [role for role, _ in store.operands] == ["pointer", "value"]
