@@ -316,11 +316,14 @@ class AffineAfterNorm(Pattern):
     def _value(
         self, facts: Facts, root: Node, gains: list[Node], shifts: list[Node], stores: list[Access]
     ) -> tuple[str, list[Node | Access]]:
+        own = {a.array for a in facts.feeding(root.result)}
+        taken = (v for n in (*gains, *shifts) for v in n.op.inputs[:2])
+        loads = [a for v in taken for a in facts.held_loads(v) if a.array not in own]
         if gains and shifts:
-            return "weight and bias", [*gains, *shifts]
+            return "weight and bias", [*gains, *shifts, *loads]
         if not gains:
             scaled = [n for n in facts.graph.of(OpKind.MUL) if scaled_by(facts, n, root)]
-            return ("bias", [*shifts]) if shifts else ("none", [*scaled, *stores])
+            return ("bias", [*shifts, *loads]) if shifts else ("none", [*scaled, *stores])
         for gain in gains:
             for value in gain.op.inputs[:2]:
                 made = facts.graph.producer(facts.graph.core(value))
@@ -329,8 +332,8 @@ class AffineAfterNorm(Pattern):
                     and made.op.kind == OpKind.ADD
                     and not facts.graph.rests_on(value, root)
                 ):
-                    return "weight + offset", [made, gain]
-        return "weight", [*gains]
+                    return "weight + offset", [made, gain, *loads]
+        return "weight", [*gains, *loads]
 
 
 def _passes(facts: Facts, node: Node) -> bool:
