@@ -316,9 +316,10 @@ class AffineAfterNorm(Pattern):
     def _value(
         self, facts: Facts, root: Node, gains: list[Node], shifts: list[Node], stores: list[Access]
     ) -> tuple[str, list[Node | Access]]:
-        own = {a.array for a in facts.feeding(root.result)}
+        row = facts.feeding(root.result)
+        own = {a.array or a.node for a in row} | {a.node for a in row}
         taken = (v for n in (*gains, *shifts) for v in n.op.inputs[:2])
-        loads = [a for v in taken for a in facts.held_loads(v) if a.array not in own]
+        loads = [a for v in taken for a in facts.held_loads(v) if not {a.array, a.node} & own]
         if gains and shifts:
             return "weight and bias", [*gains, *shifts, *loads]
         if not gains:
