@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns import cases_sums as sums
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_counters import COUNTED, COUNTED_ROWS
@@ -11,14 +12,13 @@ from extractors.patterns.cases_merges import GATED_THREADS, MERGE_PAIR_THREADS
 from extractors.patterns.cases_rows import COPY, NORM_BACKWARD, SOFTMAX
 from extractors.patterns.cases_rows_pointer import COPY_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, NORM_BACKWARD_THREADS
-from extractors.patterns.cases_sums import FILTERED_THREADS, MAXIMUM_THREADS, SOFTMAX_BARE
 from extractors.patterns.cases_threads import SUM_AS_STORED_THREADS, SUM_IN_SHARED_THREADS
 from extractors.patterns.cases_vectors import PEERS_THREADS
 from extractors.patterns.product_summed import BY_FLAG
 from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
-from kb.analysis.held_sums import accumulators, array_sums, held_sums
+from kb.analysis.held_sums import accumulators, held_sums, summed_elements
 from kb.analysis.idioms import begun as first_value
 from kb.analysis.loops import Role, updates
 from kb.analysis.merging import Form, merge_of
@@ -55,13 +55,13 @@ class Fp32Accumulation(Pattern):
     matches = (
         Case(SUM_AS_STORED_THREADS, "storage dtype"),
         Case(SUM_IN_SHARED_THREADS, "fp32"),
-        Case(MAXIMUM_THREADS, "fp32"),
+        Case(sums.MAXIMUM_THREADS, "fp32"),
         Case(PRODUCT, "fp32, one narrowing cast before the store"),
         Case(NORM_BACKWARD, "fp32, one narrowing cast before the store"),
         Case(PRODUCT_WIDE, "fp32"),
         Case(ATTENTION, "fp32, one narrowing cast before the store"),
         Case(SOFTMAX, "fp32, one narrowing cast before the store"),
-        Case(SOFTMAX_BARE, _PROMOTED),
+        Case(sums.SOFTMAX_BARE, _PROMOTED),
         Case(vary(PRODUCT, ("dtype=ct.float32", "dtype=ct.float16")), "fp16"),
         Case(_BY_CALLER, "type given by the caller"),
         Case(_BY_TYPE, "fp32 or another type, by a condition"),
@@ -72,7 +72,7 @@ class Fp32Accumulation(Pattern):
         Case(NORM_BACKWARD_THREADS, "fp32, one narrowing cast before the store"),
         Case(MERGE_PAIR_THREADS, "fp32"),
         Case(PEERS_THREADS, "fp32"),
-        Case(FILTERED_THREADS, "fp32"),
+        Case(sums.FILTERED_THREADS, "fp32"),
     )
     near_misses = (
         NearMiss(COUNTED_ROWS, why="how many rows were added up, beside their sum", value="int32"),
@@ -82,7 +82,7 @@ class Fp32Accumulation(Pattern):
             value="storage dtype",
         ),
         NearMiss(
-            vary(MAXIMUM_THREADS, ("float", "int"), ("-1e30f", "0"), ("fmaxf(", "max(")),
+            vary(sums.MAXIMUM_THREADS, ("float", "int"), ("-1e30f", "0"), ("fmaxf(", "max(")),
             why="the largest of whole numbers",
         ),
         NearMiss(PEERS_THREADS, why="packs of floats are carried", value="storage dtype"),
@@ -99,7 +99,9 @@ class Fp32Accumulation(Pattern):
         ),
         NearMiss(PRODUCT, why="one type", value="fp32 or another type, by a condition"),
         NearMiss(COUNTED, why="whole numbers stay whole", value=_PROMOTED),
-        NearMiss(FILTERED_THREADS.replace("y[i] +=", "y[i] ="), why="the last product is kept"),
+        NearMiss(
+            sums.FILTERED_THREADS.replace("y[i] +=", "y[i] ="), why="the last product is kept"
+        ),
         NearMiss(COPY, why="nothing is summed"),
         NearMiss(COPY_POINTER, why="nothing is summed"),
         NearMiss(COPY_THREADS, why="nothing is summed"),
@@ -230,8 +232,8 @@ class Fp32Accumulation(Pattern):
         for role, node in held_sums(facts):
             if role is not Role.RUNNING_MAXIMUM and _written(node) in ("f32", "f64"):
                 yield _written(node), [node]
-        for node in array_sums(facts):
-            if node.op.kind in (OpKind.ADD, OpKind.FMA) and _written(node) in ("f32", "f64"):
+        for node in summed_elements(facts):
+            if _written(node) in ("f32", "f64"):
                 yield _written(node), [node]
         merge = merge_of(facts)
         if merge is not None and merge.form is Form.PAIRWISE:

@@ -3,6 +3,7 @@ registers itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from kb.analysis.carried_sums import accumulating
@@ -46,11 +47,29 @@ def held_sums(facts: Facts) -> list[tuple[Role, Node]]:
 def array_sums(facts: Facts) -> list[Node]:
     """The steps of loops with known rounds in which a thread adds what it loads to every element of
     an array in registers that something is stored of."""
+    return [step for _, step in _array_steps(facts)]
+
+
+def summed_elements(facts: Facts) -> list[Node]:
+    """Of these, the additions to an element that one loop adds to again and again."""
+    found = []
+    for loop, step in _array_steps(facts):
+        taken = [facts.threads.producer(value) for value in step.op.inputs]
+        places = [n.op.operand("index") for n in taken if n and n.op.kind == OpKind.EXTRACT]
+        moved = loop.induction is None or any(
+            place is None or facts.threads.rests_on_argument(place, loop.induction)
+            for place in places[:1]
+        )
+        if places and not moved and step.op.kind in (OpKind.ADD, OpKind.FMA):
+            found.append(step)
+    return found
+
+
+def _array_steps(facts: Facts) -> Iterator[tuple[Loop, Node]]:
     if not facts.of_threads:
-        return []
+        return
     graph = facts.threads
     loads, stores = graph.of(*READS), [n for n in graph.of(*WRITES) if n.op.inputs]
-    found = []
     for loop in facts.thread_loops:
         for state in loop.carried if _known(facts, loop) else ():
             if state.role in _TOTALS or not any(graph.rests_on(state.next, n) for n in loads):
@@ -59,8 +78,8 @@ def array_sums(facts: Facts) -> list[Node]:
             kept = step is not None and any(
                 graph.rests_on(n.op.operand("value"), loop.node) for n in stores
             )
-            found += [step] if step is not None and kept else []
-    return found
+            if step is not None and kept:
+                yield loop, step
 
 
 def _known(facts: Facts, loop: Loop) -> bool:
