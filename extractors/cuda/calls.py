@@ -226,7 +226,8 @@ class CallReader(BindingReader):
         roles = list(row.parameters)
         more = len(node.arguments) > len(roles) and not (roles and roles[-1].variadic)
         if more or len(node.arguments) < sum(one.role in SIDES for one in roles):
-            found = self.helper(node, self.library.functions(row.path), ())
+            written = node.function.arguments if isinstance(node.function, n.Name) else ()
+            found = self.helper(node, self.library.functions(row.path), written)
             if found is not None or row.kind is not OpKind.CAST or not node.arguments:
                 return found or self.opaque(row.path, node.arguments, node.at, hint)
             node = replace(node, arguments=node.arguments[:1])  # The others say how it rounds.

@@ -221,7 +221,21 @@ class CollectiveReader(AssemblyReader):
             return self._by(node.arguments[1], value, scope, node.at, hint)
         if len(node.arguments) == 1 or kind not in (OpKind.CUMSUM, OpKind.SCAN):
             return self._reduced(kind, value, scope, node.at, hint)
-        return self._scanned(node, value, scope) if kind is OpKind.CUMSUM else None
+        if kind is OpKind.CUMSUM:
+            return self._scanned(node, value, scope)
+        return self._combined_so_far(node, value, scope, hint)
+
+    def _combined_so_far(self, node: n.Call, value: Val, scope: str, hint: str) -> Val | None:
+        """What all threads up to each have, combined by an operator that is written behind the
+        second argument, or behind a first value; what comes last besides is not known."""
+        target, rest = self.place(node.arguments[1]), node.arguments[2:]
+        first = len(rest) > 1 and isinstance(rest[0], n.Constant)
+        operator, more = rest[first : first + 1], rest[first + 1 :]
+        if target is None or not operator:
+            return None
+        kind = OpKind.CUMSUM if self._combiner(operator[0]) is OpKind.REDUCE_SUM else OpKind.SCAN
+        self.store(target, self._reduced(kind, value, scope, node.at, hint), node.at)
+        return self.opaque(".prefix", more, node.at, hint) if more else Val("")
 
     def _scanned(self, node: n.Call, value: Val, scope: str) -> Val | None:
         """Sums up to each thread, put into the second argument; the sum of all into the third."""

@@ -13,6 +13,9 @@ from kb.dialects.cuda import BARRIER_TYPES, BARRIERS, BULK_COPIES, ON_COPIES, RA
 from kb.ir import MemorySpace
 from kb.ops import OpKind
 
+_POISSON = "curand_poisson"
+"""A draw of a whole number, which takes a rate behind the state."""
+
 _ON_COPIES = {**ON_COPIES, **cute.ON_COPIES}
 _OF_BARRIERS = frozenset({"wait", "try_wait", "init"})
 """Names that other objects have too: they are read only where the type is known."""
@@ -38,7 +41,7 @@ class EngineReader(ByteReader):
             return self._at_barrier(node, cute.NAMED[last], last)
         if last.startswith("mbarrier_") and last in BARRIERS:
             return self._on_barrier(node, last)
-        if last in RANDOM and len(node.arguments) == 1:
+        if last in RANDOM and len(node.arguments) == 1 + (last == _POISSON):
             return self._draw(node, last, hint)
         return self.moved_bytes(node, name)
 
@@ -78,7 +81,8 @@ class EngineReader(ByteReader):
         held = (
             self.load(state.where, node.at) if state is not None else self.read(node.arguments[0])
         )
-        dtype = "u32" if RANDOM[name] is OpKind.PHILOX else "f64" if "double" in name else "f32"
+        whole = RANDOM[name] is OpKind.PHILOX or name == _POISSON
+        dtype = "u32" if whole else "f64" if "double" in name else "f32"
         count = next((digit for digit in name if digit.isdigit()), "")
         kind = Kind(dtype, (count,) if count else ())
         operands = [("seed", held.name)] if held.name else []

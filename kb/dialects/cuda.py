@@ -347,7 +347,7 @@ and driver API, cudaError_t and CUresult; CUTLASS, cutlass::Status."""
 RANDOM: dict[str, K] = {
     **dict.fromkeys(("curand", "curand4"), K.PHILOX),
     **dict.fromkeys(("curand_uniform", "curand_uniform4", "curand_uniform_double",
-                     "curand_uniform2_double"), K.RAND),
+                     "curand_uniform2_double", "curand_poisson"), K.RAND),
     **dict.fromkeys(("curand_normal", "curand_normal2", "curand_normal4"), K.RANDN),
 }  # fmt: skip
 """Draws from a generator. Source: cuRAND, device API."""

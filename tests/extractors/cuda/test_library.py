@@ -37,6 +37,35 @@ SCANNED = """__global__ void k(int* x) {
     x[threadIdx.x] = before + all;
 }
 """
+COMBINED = """struct Step {
+    __device__ float2 operator()(float2 a, float2 b) const {
+        return make_float2(b.x * a.x, b.x * a.y + b.y);
+    }
+};
+template <typename Traits>
+__global__ void k(const float2* x, float2* out) {
+    __shared__ typename Traits::Scan::TempStorage room;
+    float2 held[4], all;
+    for (int i = 0; i < 4; ++i) held[i] = x[threadIdx.x * 4 + i];
+    typename Traits::Scan(room).InclusiveScan(held, held, Step(), all);
+    for (int i = 0; i < 4; ++i) out[threadIdx.x * 4 + i] = held[i];
+}
+template <int N>
+struct Threads { using Scan = cub::BlockScan<float2, N>; };
+void run(const float2* x, float2* out) { k<Threads<128>><<<1, 128>>>(x, out); }
+"""
+NAMED_ALIKE = """template <int bits, bool up>
+__device__ void round(unsigned& value, unsigned& carried) {
+    value += up ? 1u << (bits - 1) : 0u;
+    carried = value >> bits;
+}
+template <int bits>
+__global__ void k(unsigned* x) {
+    unsigned held = x[threadIdx.x], carried = 0;
+    round<bits, true>(held, carried);
+    x[threadIdx.x] = carried;
+}
+"""
 POINTERS = """struct Peers { float* at[8]; };
 __device__ float first(const float* all[], int i) { return all[0][i]; }
 __global__ void k(Peers peers, float* out) {
@@ -125,6 +154,24 @@ def test_a_draw_is_a_random_number() -> None:
 def test_a_scan_puts_its_results_into_its_arguments() -> None:
     assert len(of(SCANNED, "cumsum")) == len(of(SCANNED, "reduce_sum")) == 1
     assert not of(SCANNED, "opaque")
+
+
+def test_a_scan_by_an_operator_puts_its_result_into_its_second_argument() -> None:
+    (scan,) = of(COMBINED, "scan")
+    facts = Facts(kernel(COMBINED))
+    assert scan.attribute("scope") == "block"
+    assert all(facts.graph.roots(store.value, "scan") for store in facts.stores)
+
+
+def test_a_draw_with_a_rate_is_a_whole_number() -> None:
+    (draw,) = of(DRAW.replace("curand_uniform(&state)", "curand_poisson(&state, 10)"), "rand")
+    assert draw.results[0].type is not None
+    assert draw.results[0].type.dtype == "u32"
+
+
+def test_a_helper_named_like_a_function_of_the_language_gets_its_template_arguments() -> None:
+    assert not of(NAMED_ALIKE, "opaque")
+    assert of(NAMED_ALIKE, "shift_right")
 
 
 def test_elements_of_an_array_of_pointers_are_pointers() -> None:
