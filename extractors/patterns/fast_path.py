@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import LOOPS, Node
 from kb.analysis.idioms import sides
 from kb.analysis.own_code import own
 from kb.analysis.symbolic import AtomKind
@@ -45,6 +45,20 @@ _EITHER = """__global__ void scale(const float* x, float* out, int n, int apart)
 }
 """
 _ASIDE = _WHOLE.replace("        return;\n    }\n", "    } else {\n") + "}\n"
+_ITEMS = """__global__ void merge(const float* x, float* out, const int* parts, int items, int n) {
+    for (int row = blockIdx.x; row < items; row += gridDim.x) {
+        int first = parts[row];
+        int count = parts[row + 1] - first;
+        if (count == 1) {
+            out[row * n + threadIdx.x] = x[first * n + threadIdx.x];
+            continue;
+        }
+        float sum = 0.f;
+        for (int i = 0; i < count; ++i) sum += x[(first + i) * n + threadIdx.x];
+        out[row * n + threadIdx.x] = sum / count;
+    }
+}
+"""
 _TWO_WALKS = """__global__ void lowest(const float* x, float* out, int n, bool apart) {
     float least = 0.f;
     if (apart) {
@@ -90,9 +104,9 @@ _SHARED_WORK = frozenset({
 
 class FastPath(Pattern):
     """A branch that all threads of a block take together stores what is loaded into an array that
-    is stored elsewhere too, and leaves the kernel, or leaves all that threads do together to its
-    other side; or scalar arguments choose between its two sides, which read and store the same
-    arrays at places of their own, or walk them in loops of their own."""
+    is stored elsewhere too, and leaves the kernel, or the work item, or leaves all that threads do
+    together to its other side; or scalar arguments choose between its two sides, which read and
+    store the same arrays at places of their own, or walk them in loops of their own."""
 
     name = "fast-path-that-leaves-the-kernel"
     axis = "algorithm_selection"
@@ -100,6 +114,7 @@ class FastPath(Pattern):
     matches = (
         Case(_WHOLE, _SIMPLER),
         Case(_ASIDE, _SIMPLER),
+        Case(_ITEMS, _SIMPLER),
         Case(_EITHER, _WAYS),
         Case(_TURNED, _WAYS),
         Case(_TWO_WALKS, _WAYS),
@@ -116,6 +131,16 @@ class FastPath(Pattern):
             why="an empty row is filled with a number",
         ),
         NearMiss(_WHOLE.replace("size <= k", "threadIdx.x > k"), why="single threads leave"),
+        NearMiss(_ITEMS.replace("            continue;\n", ""), why="the item goes on"),
+        NearMiss(_ITEMS.replace("count == 1", "threadIdx.x > n"), why="single threads go on"),
+        NearMiss(
+            _ITEMS.replace("= x[first * n + threadIdx.x];", "= 0.f;"),
+            why="an empty item is filled with a number",
+        ),
+        NearMiss(
+            _ITEMS.replace("for (int i = 0; i < count; ++i) ", "").replace("first + i", "first"),
+            why="what follows is no more work",
+        ),
         NearMiss(_EITHER.replace("apart == n", "threadIdx.x < n"), why="threads have work apart"),
         NearMiss(
             _EITHER.replace("int apart", "const int* ids").replace("apart", "ids[blockIdx.x]"),
@@ -144,7 +169,11 @@ class FastPath(Pattern):
         stores = [a for a in facts.stores if a.node.op.attribute("space") != _SHARED]
         for branch in facts.graph.of(OpKind.IF):
             side = _leaves(branch)
-            if side is None or branch.loops or not _together(facts, branch):
+            if side is None:
+                side = _goes_on(facts, branch)
+            elif branch.loops:
+                continue
+            if side is None or not _together(facts, branch):
                 continue
             inside = [a for a in stores if _on(a.node, branch, side)]
             rest = {a.array for a in stores if not a.node.inside(branch)} - {None}
@@ -229,6 +258,20 @@ def _leaves(branch: Node) -> int | None:
     for side, region in enumerate(branch.op.regions):
         end = region.terminator
         if end is not None and end.kind == OpKind.RETURN:
+            return side
+    return None
+
+
+def _goes_on(facts: Facts, branch: Node) -> int | None:
+    """The side of a branch that ends a round of the outermost loop, behind which the round has a
+    loop of its own, or something that threads do together."""
+    if len(branch.loops) != 1:
+        return None
+    behind = (n for n in facts.graph.within(branch.loops[0]) if n.index > branch.last)
+    more = any(n.op.kind in LOOPS or n.op.kind in _SHARED_WORK for n in behind)
+    for side, region in enumerate(branch.op.regions if more else ()):
+        end = region.terminator
+        if end is not None and end.kind == OpKind.CONTINUE:
             return side
     return None
 
