@@ -29,7 +29,7 @@ _STOPS = READS | COMPARISONS | CONTRACTIONS | REDUCTIONS | {OpKind.ATTRIBUTE}
 _AGAIN = "one element loaded again"
 _PRODUCTS = "load once, use in several products"
 _BESIDE = "load once, use in a product and beside it"
-_STORED = "load once, store several times"
+STORED = "load once, store several times"
 _BROADCAST = "load once, for all rows of a tile"
 _ALIKE = "load once, for several arrays"
 _PARTNER = "elements of the other half loaded again"
@@ -151,9 +151,9 @@ class SharedLoads(Pattern):
         Case(_GATED, _PRODUCTS),
         Case(_SKIP, _BESIDE),
         Case(_SUMMED, _BESIDE),
-        Case(_SPREAD, _STORED),
-        Case(_PARTS, _STORED),
-        Case(_BOTH_WAYS, _STORED),
+        Case(_SPREAD, STORED),
+        Case(_PARTS, STORED),
+        Case(_BOTH_WAYS, STORED),
         Case(_TURNED, _PARTNER),
         Case(GEMV, _BROADCAST),
         Case(GEMV_TILE, _BROADCAST),
@@ -186,7 +186,7 @@ class SharedLoads(Pattern):
         NearMiss(_TURNED_THREADS.replace("own[at] +", "at +"), why="every element is loaded once"),
         NearMiss(DELTA, why="every row has its partner"),
         NearMiss(vary(GEMV, ("tl.load(x + cols)", "cols * 1.0")), why="nothing is loaded for it"),
-        NearMiss(vary(_BOTH_WAYS, ("to + col", "out + col")), why="one array", value=_STORED),
+        NearMiss(vary(_BOTH_WAYS, ("to + col", "out + col")), why="one array", value=STORED),
         NearMiss(_LOADED_TWICE, why="each array has loads of its own", value=_ALIKE),
         NearMiss(
             vary(ROTATED_TILE, ("tile=e * c - f * d", "tile=e"), ("tile=f * c + e * d", "tile=f")),
@@ -210,7 +210,7 @@ class SharedLoads(Pattern):
             yield from self._products(facts)
             return
         if stored := [*_stored(facts)]:
-            yield self.decide(facts, _STORED, stored)
+            yield self.decide(facts, STORED, stored)
         if broadcast := _broadcast(facts):
             yield self.decide(facts, _BROADCAST, broadcast)
         if not facts.of_threads and (several := _for_several(facts)):
