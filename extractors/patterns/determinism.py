@@ -13,16 +13,19 @@ from extractors.patterns.cross_cta_accumulation import SWAPPED
 from extractors.patterns.parameter_gradient import LOCKED
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, COPIES, Node
 from kb.analysis.locks import locked_sums, swapped_sums
 from kb.dtypes import may_be_float
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import WRITES, OpKind
 
 _ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD})
 _IN_ANY_ORDER = frozenset({OpKind.ATOMIC_MIN, OpKind.ATOMIC_MAX, OpKind.ATOMIC_AND,
                            OpKind.ATOMIC_OR})  # fmt: skip
 
 _HANDED = frozenset({OpKind.BITCAST, OpKind.CAST, OpKind.SELECT, OpKind.YIELD})
+_SEEN = COPIES | CASTS
+_KEEPING = _SEEN | {OpKind.ADD, OpKind.SUB, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT}
 _ATOMIC = vary(
     NORM_BACKWARD,
     ("    ct.store(parts, index=(own, 0), tile=acc)",
@@ -93,6 +96,21 @@ _CLAIMED_THREADS = """__global__ void order(const int* keys, int* out, int n) {
     out[at] = threadIdx.x;
 }
 """
+_SLOTS_THREADS = """__global__ void above(const float* x, int* out, float least, int n) {
+    __shared__ int found[1024];
+    __shared__ int count;
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        if (x[i] > least) {
+            int at = atomicAdd(&count, 1);
+            if (at < 1024) found[at] = i;
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < 1024; i += blockDim.x) out[i] = i < count ? found[i] : -1;
+}
+"""
 
 
 class Determinism(Pattern):
@@ -106,6 +124,7 @@ class Determinism(Pattern):
     )
     matches = (
         Case(_CLAIMED_THREADS, "order depends on atomics"),
+        Case(_SLOTS_THREADS, "order depends on atomics"),
         Case(_ATOMIC, "order depends on atomics"),
         Case(LOCKED, "order depends on atomics"),
         Case(PRODUCT, "bitwise stable"),
@@ -122,6 +141,24 @@ class Determinism(Pattern):
     )
     near_misses = (
         NearMiss(_CLAIMED_THREADS, why="the first comes first", value="bitwise stable"),
+        NearMiss(_SLOTS_THREADS, why="the first comes first", value="bitwise stable"),
+        NearMiss(
+            _CLAIMED_THREADS.replace("out[at] = threadIdx.x", "out[threadIdx.x] = at + 1"),
+            why="the first is told that it came first",
+            value="bitwise stable",
+        ),
+        NearMiss(
+            _CLAIMED_THREADS.replace(
+                "out[at] = threadIdx.x", "if (at == 0) out[threadIdx.x % 64] = 1"
+            ),
+            why="that one came first is told, not which",
+            value="order depends on atomics",
+        ),
+        NearMiss(
+            _SLOTS_THREADS.replace("out[i] = i < count ? found[i] : -1", "out[i] = count"),
+            why="only how many there are is told",
+            value="order depends on atomics",
+        ),
         NearMiss(
             vary(_CLAIMED_THREADS, ("out[at] = ", "out[threadIdx.x] = ")),
             why="every thread has a place of its own",
@@ -177,9 +214,14 @@ class Determinism(Pattern):
         floats += [a for a, total in swapped if may_be_float(facts.types.dtype(total.result))]
         floats += _added_in_shared(facts)
         floats += [a for a in added if self._claims(facts, a)]
+        floats += _old_values(facts)
         floats += _claimed_in_shared(facts)
+        slots = _slots(facts)
+        floats += _told_slots(facts, slots)
         if floats:
             yield self.decide(facts, "order depends on atomics", floats)
+        elif slots:
+            return
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
             scans = facts.graph.of(OpKind.CUMSUM, OpKind.SCAN)
             sums = [*facts.contractions, *facts.reductions, *scans]
@@ -262,6 +304,54 @@ def _claimed_in_shared(facts: Facts) -> list[Where]:
         if not facts.shared.holds(store.op)
     ]
     return [n for n in held if any(facts.threads.rests_on(v, n) for v in places)]
+
+
+def _old_values(facts: Facts) -> list[Where]:
+    """Counters of which a store keeps what they held before, or what is added to that."""
+    graph, told = facts.threads, list[Where]()
+    counters = {n for n in graph.of(OpKind.ATOMIC_ADD) if graph.users(n.result)}
+    stores = graph.of(*WRITES) if counters else []
+    for store in stores:
+        value = store.op.operand("value")
+        pending = [value] if value is not None and not facts.shared.holds(store.op) else []
+        for one in pending:
+            made = graph.producer(one)
+            if made in counters:
+                told += [made, store]
+            elif made is not None and made.op.kind in _KEEPING:
+                behind = 1 if made.op.kind == OpKind.SELECT else 0
+                pending += [v for v in graph.feeds(one)[behind:] if v not in pending]
+    return told
+
+
+def _slots(facts: Facts) -> dict[str, list[Node]]:
+    """Memory of a block where the old value of a counter in it says where threads leave something,
+    by its allocation, with counters and stores; none where something is put in order later."""
+    graph = facts.threads
+    if not facts.of_threads or graph.of(OpKind.SORT):
+        return {}
+    counters = [n for n in graph.of(OpKind.ATOMIC_ADD) if facts.shared.holds(n.op)]
+    found: dict[str, list[Node]] = {}
+    for store in graph.of(OpKind.STORE) if counters else ():
+        where = facts.shared.place(store.op)
+        pointer = store.op.operand("pointer")
+        claims = [n for n in counters if graph.rests_on(pointer, n)] if where is not None else []
+        if where is not None and claims:
+            found.setdefault(where, []).extend((*claims, store))
+    return found
+
+
+def _told_slots(facts: Facts, slots: dict[str, list[Node]]) -> list[Where]:
+    """The counters and stores of such memory of which elements go out as they lie there."""
+    graph, told = facts.threads, list[Where]()
+    for store in graph.of(OpKind.STORE) if slots else ():
+        pending = graph.ends(store.op.operand("value"), _SEEN)
+        for made in pending if not facts.shared.holds(store.op) else ():
+            if made.op.kind == OpKind.SELECT:
+                pending += [n for v in made.op.inputs[1:] for n in graph.ends(v, _SEEN)]
+            elif made.op.kind == OpKind.LOAD:
+                told += slots.get(facts.shared.place(made.op) or "", ())
+    return told
 
 
 def _declared(facts: Facts, value: str | None) -> str:
