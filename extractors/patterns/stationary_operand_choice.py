@@ -14,6 +14,7 @@ from extractors.patterns.cases import (
     TILE,
     vary,
 )
+from extractors.patterns.cases_pieces import PIECES_THREADS
 from extractors.patterns.cases_pointer import DECODE_PART, FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT
 from extractors.patterns.cases_rows_pointer import NORM_PERSISTENT_POINTER
@@ -109,6 +110,7 @@ class StationaryOperandChoice(Pattern):
         Case(vary(_BESIDE, (_ADDS, _ADDS + _OTHER)), "C-stationary GEMM"),
         Case(vary(_BESIDE, (_ADDS, _OTHER + _ADDS)), "C-stationary GEMM"),
         Case(vary(PRODUCT_POINTER, ("acc.to(", "tl.exp(acc).to(")), "C-stationary GEMM"),
+        Case(PIECES_THREADS, "Q-stationary (loop KV)"),
     )
     near_misses = (
         NearMiss(
@@ -125,6 +127,10 @@ class StationaryOperandChoice(Pattern):
             vary(PRODUCT_POINTER, ("+= tl.dot(x, y)", "= tl.exp(acc) * tl.dot(x, y * 0.5)")),
             why="nothing is added up",
         ),
+        NearMiss(
+            PIECES_THREADS.replace("y[((i * P", "x[((i * P"),
+            why="what is ahead is of another array",
+        ),
         NearMiss(NORM_PERSISTENT, why="the weight stays, but no product is taken"),
         NearMiss(NORM_PERSISTENT_POINTER, why="the weight stays, but no product is taken"),
         NearMiss(NORM_PERSISTENT_THREADS, why="the weight stays, but no product is taken"),
@@ -134,7 +140,7 @@ class StationaryOperandChoice(Pattern):
         seen: set[Node] = set()
         places: dict[str, list[Where]] = {}
         for product in sorted(facts.contractions, key=lambda p: not self._streams(facts, p)):
-            loop = product.loop
+            loop = self._fed_by(facts, product)
             if loop is None or loop in seen:
                 continue
             seen.add(loop)
@@ -155,6 +161,17 @@ class StationaryOperandChoice(Pattern):
         for value, where in places.items():
             if where:
                 yield self.decide(facts, value, where)
+
+    def _fed_by(self, facts: Facts, product: Node) -> Node | None:
+        """The loop around a product; of scores that threads multiply piece by piece, the one around
+        the pieces that loads one of the two sides."""
+        if not facts.of_threads or product not in facts.score_products:
+            return product.loop
+        for loop in reversed(product.loops):
+            sides = self._sides(facts, product, loop)
+            if any(a.node.inside(loop) for side in sides for a in side):
+                return loop
+        return product.loop
 
     def _sides(self, facts: Facts, product: Node, loop: Node) -> list[list[Access]]:
         return [self._loads(facts, product.op.operand(role), loop) for role in ("lhs", "rhs")]
@@ -245,7 +262,8 @@ class StationaryOperandChoice(Pattern):
         self, facts: Facts, product: Node, sides: list[list[Access]], loop: Node
     ) -> tuple[str, Sequence[Access | Node]] | None:
         stays = [bool(side) and all(not a.node.inside(loop) for a in side) for side in sides]
-        streams = [bool(side) and all(a.node.inside(loop) for a in side) for side in sides]
+        ahead = facts.of_threads and product in facts.score_products
+        streams = [_streamed(side, loop, ahead) for side in sides]
         if all(streams) and not facts.score_products:
             own = [p for p in facts.contractions if p.loop is loop]
             return "C-stationary GEMM", [*own, *self._kept(facts, loop)]
@@ -258,6 +276,10 @@ class StationaryOperandChoice(Pattern):
         if product not in facts.score_products:
             return "weight-stationary persistent", kept
         first = queries_first(facts, product)
+        if first is None and facts.of_threads:
+            # A loop that rescales what it has so far walks the keys, whatever side they are on.
+            rescaled = any(e.rescale and e.node.inside(loop) for e in facts.exponentials)
+            first = stays[0] if rescaled else None
         if first is None:
             return None
         return ("Q-stationary (loop KV)" if stays[0] == first else "KV-stationary (loop Q)"), kept
@@ -268,6 +290,13 @@ class StationaryOperandChoice(Pattern):
         operands = [p.op.operand(role) for p in inside for role in ("lhs", "rhs")]
         loads = [a for v in operands for a in facts.held_loads(v) or self._loads(facts, v, loop)]
         return [a for a in loads if not a.node.inside(loop)]
+
+
+def _streamed(side: Sequence[Access], loop: Node, ahead: bool) -> bool:
+    """Whether a loop loads all of a side, but perhaps for what is under way before it."""
+    inside = {a.array for a in side if a.node.inside(loop)} - {None}
+    before = {a.array for a in side if not a.node.inside(loop)}
+    return bool(side) and (not before or (ahead and before <= inside))
 
 
 def _begun(facts: Facts, loop: Node) -> list[Node]:
