@@ -61,13 +61,24 @@ _THREADS = """__global__ void turn(const float* x, float* out, float base, int h
     out[row * 2 * h + at + h] = b * c + a * s;
 }
 """
+_WAVES = """__global__ void embed(const float* times, float* out, int half, float rate) {
+    float time = times[blockIdx.x];
+    for (int i = threadIdx.x; i < half; i += blockDim.x) {
+        float angle = time * expf(-rate * i);
+        out[blockIdx.x * half * 2 + i] = cosf(angle);
+        out[blockIdx.x * half * 2 + half + i] = sinf(angle);
+    }
+}
+"""
 _ADDS = CASTS | VIEWS | {OpKind.ADD, OpKind.SUB, OpKind.FMA, OpKind.YIELD}
 _COMPUTED = "sines and cosines computed in the kernel"
+_FREQUENCIES = "frequencies, sines and cosines computed in the kernel"
 _READ = "sines and cosines read from a table"
 
 
 class RotationAngles(Pattern):
-    """The factors of a rotation are sines and cosines that the kernel takes, or loads."""
+    """The factors of a rotation are sines and cosines that the kernel takes, or loads; or it takes
+    those of angles whose frequencies are powers of an element's number."""
 
     name = "sines-and-cosines-of-a-rotation"
     axis = "recompute"
@@ -77,15 +88,22 @@ class RotationAngles(Pattern):
         Case(_TABLE, _READ),
         Case(_TABLE_TILE, _READ),
         Case(_THREADS, _COMPUTED),
+        Case(_WAVES, _FREQUENCIES),
     )
     near_misses = (
-        NearMiss(vary(_TURN, ("a * c - b * s", "a * c - s")), why="no rotation: one element"),
+        NearMiss(
+            vary(_TURN, ("a * c - b * s", "a * c - s")),
+            why="no rotation: one element",
+            value=_COMPUTED,
+        ),
         NearMiss(vary(_TABLE, ("a * c - b * s", "a * c + b * s")), why="added twice"),
         NearMiss(
             vary(_TABLE_TILE, ("a * c - b * s", "a * c + b * s")), why="added twice, no rotation"
         ),
         NearMiss(
-            vary(_THREADS, ("a * c - b * s", "a * c + b * s")), why="added twice, no rotation"
+            vary(_THREADS, ("a * c - b * s", "a * c + b * s")),
+            why="added twice, no rotation",
+            value=_COMPUTED,
         ),
         NearMiss(
             vary(
@@ -95,6 +113,8 @@ class RotationAngles(Pattern):
             ),
             why="a product of complex numbers, summed",
         ),
+        NearMiss(_WAVES.replace("sinf", "cosf"), why="only cosines"),
+        NearMiss(_WAVES.replace("expf(-rate * i)", "rate"), why="one frequency, and given"),
         NearMiss(ADD_POINTER, why="no rotation"),
         NearMiss(PRODUCT, why="no rotation"),
     )
@@ -103,6 +123,8 @@ class RotationAngles(Pattern):
         turns = rotations(facts)
         if not turns and (both := _both(facts)):
             yield self.decide(facts, _COMPUTED, both)
+        elif not turns and (waves := _of_frequencies(facts)):
+            yield self.decide(facts, _FREQUENCIES, waves)
         for made in (True, False):
             nodes = [
                 node
@@ -117,20 +139,39 @@ class RotationAngles(Pattern):
 def _both(facts: Facts) -> list[Node]:
     """Sines and cosines of the same angles of which both multiply loaded elements that go into one
     store, where what they turn is held in registers that are told apart by numbers alone."""
+    found: list[Node] = []
+    for nodes in _by_angle(facts).values():
+        users = {u.op.kind for n in nodes for u in facts.graph.users(n.result)}
+        if not users & {OpKind.MUL, OpKind.FMA, *CASTS}:
+            found += nodes if all(_multiplies(facts, n) for n in nodes) else ()
+    return found
+
+
+def _of_frequencies(facts: Facts) -> list[Node]:
+    """Sines and cosines of the same angles, both of which are stored, or what is made of them, with
+    the powers of an element's number that the angles are made of."""
+    found: list[Node] = []
+    for angle, nodes in _by_angle(facts).items():
+        powers = [
+            n for n in facts.graph.roots(angle, OpKind.EXP, OpKind.EXP2, OpKind.POW)
+            if facts.graph.roots(n.result, OpKind.ARANGE)
+        ]  # fmt: skip
+        kept = [n for n in nodes if any(facts.graph.rests_on(s.value, n) for s in facts.stores)]
+        if powers and len(kept) == len(nodes):
+            found += [*powers, *nodes]
+    return found
+
+
+def _by_angle(facts: Facts) -> dict[str, list[Node]]:
+    """Angles of which both the sine and the cosine are taken."""
     taken: dict[str, list[Node]] = {}
     for node in facts.graph.of(OpKind.SIN, OpKind.COS):
         taken.setdefault(facts.graph.core(node.op.inputs[0]) or "", []).append(node)
-    found: list[Node] = []
-    for nodes in taken.values():
-        apart = {n.op.kind for n in nodes} == {OpKind.SIN, OpKind.COS}
-        users = {u.op.kind for n in nodes for u in facts.graph.users(n.result)}
-        if (
-            apart
-            and not users & {OpKind.MUL, OpKind.FMA, *CASTS}
-            and all(_multiplies(facts, n) for n in nodes)
-        ):
-            found += nodes
-    return found
+    return {
+        angle: nodes
+        for angle, nodes in taken.items()
+        if {n.op.kind for n in nodes} == {OpKind.SIN, OpKind.COS}
+    }
 
 
 def _multiplies(facts: Facts, node: Node) -> bool:
