@@ -48,6 +48,20 @@ _CAPPED_THREADS = vary(
 )
 
 
+_KEPT_THREADS = """__global__ void weigh(const float* x, float* out, float cap, int n) {
+    const float* row = x + blockIdx.x * n;
+    float* kept = out + blockIdx.x * n;
+    float top = -INFINITY;
+    for (int i = 0; i < n; ++i) {
+        float v = tanhf(row[i] / cap) * cap;
+        kept[i] = v;
+        top = fmaxf(top, v);
+    }
+    float total = 0.f;
+    for (int i = 0; i < n; ++i) total += expf(kept[i] - top);
+    for (int i = threadIdx.x; i < n; i += blockDim.x) kept[i] = expf(kept[i] - top) / total;
+}
+"""
 _ROWS = (
     ("import triton.language as tl\n",
      "import triton.language as tl\nfrom triton.language.extra import libdevice\n"),
@@ -68,6 +82,7 @@ class SoftCapping(Pattern):
         Case(vary(SOFTMAX_POINTER, *_ROWS), "cap*tanh(x/cap)"),
         Case(vary(SOFTMAX_POINTER, *_ROWS, ("v / cap", "v * (1.0 / cap)")), "cap*tanh(x/cap)"),
         Case(_CAPPED_THREADS, "cap*tanh(x/cap)"),
+        Case(_KEPT_THREADS, "cap*tanh(x/cap)"),
         Case(_CAPPED_BY_SIGMOID, "cap*tanh(x/cap)"),
     )
     near_misses = (
@@ -79,6 +94,10 @@ class SoftCapping(Pattern):
         NearMiss(
             vary(_CAPPED_BY_SIGMOID, ("sigmoid(2 *", "sigmoid(3 *")),
             why="a logistic function of another slope",
+        ),
+        NearMiss(
+            _KEPT_THREADS.replace("kept[i] - top", "row[i] - top"),
+            why="the exponentials are of what was not squashed",
         ),
         NearMiss(_GELU, why="an activation, no scores"),
         NearMiss(FLASH_POINTER, why="scores go to the maximum as they are"),
@@ -97,9 +116,23 @@ def capped(facts: Facts) -> list[Node]:
     return [
         node
         for node, score in tangents(facts)
-        if any(facts.graph.rests_on(e.score, node) for e in facts.exponentials)
+        if any(_of_score(facts, e.score, node) for e in facts.exponentials)
         and (facts.graph.roots(node.result, OpKind.MMA) or _row(facts, node, score))
     ]
+
+
+def _of_score(facts: Facts, value: str | None, node: Node) -> bool:
+    """Whether a score rests on a hyperbolic tangent, perhaps by way of an array that the kernel
+    stored it in before."""
+    if facts.graph.rests_on(value, node):
+        return True
+    read = facts.feeding(value) if value is not None else []
+    return any(
+        load.array == store.array and store.node.index < load.node.index
+        for store in facts.stores
+        if store.array is not None and facts.graph.rests_on(store.value, node)
+        for load in read
+    )
 
 
 def _row(facts: Facts, node: Node, score: str) -> bool:
