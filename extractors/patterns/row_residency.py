@@ -379,6 +379,8 @@ class RowResidency(Pattern):
     def _sorted(self, facts: Facts, access: Access) -> bool:
         """A load, in no loop that runs, of what is then sorted or scanned as a whole."""
         sorts = [v for n in facts.graph.of(*_WHOLE) for v in n.op.inputs]
+        if facts.of_threads and not facts.types.shape(access.value):
+            return False  # One number for all threads.
         if not any(facts.graph.rests_on(v, access.node) for v in sorts):
             return False
         return not any(access.node.inside(loop.node) for loop in facts.rolled_loops)
