@@ -20,7 +20,7 @@ from kb.ops import ATOMICS, READS, WRITES, OpKind
 ON_REQUEST = "int64 opt-in"
 _WIDE = frozenset({"i64", "u64"})
 _NARROW = frozenset({"i32", "u32"})
-_MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST, OpKind.IF}
+_MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST, OpKind.IF, OpKind.SELECT}
 _SUMMED = CASTS | COPIES | {OpKind.ADD, OpKind.SUB}
 _OFFSETS = _SUMMED | VIEWS | LOOPS | {OpKind.IF, OpKind.POINTER_CAST}
 _SETTLING = _SUMMED | {OpKind.FLOOR_DIV}
@@ -60,6 +60,14 @@ _COUNTED_THREADS = """__global__ void twice(const float* x, float* out, size_t n
     for (size_t i = threadIdx.x; i < n; i += blockDim.x) out[i] = x[i] + x[i];
 }
 """
+_VECTORS_THREADS = """__global__ void twice(float* x, int n, int bytes) {
+    for (int item = blockIdx.x; item < n; item += gridDim.x) {
+        const long long row = item / 8;
+        char* to = (char*)x + 4 * (row * bytes + threadIdx.x);
+        *(float*)to = *(float*)to * 2.f;
+    }
+}
+"""
 
 
 _EITHER_THREADS = """template <bool SECOND> __global__ void fill(float* x, int n) {
@@ -93,6 +101,8 @@ class IndexWidth(Pattern):
         Case(STARTS.replace("long long", "int"), "int32"),
         Case(_EITHER_THREADS, "int32"),
         Case(_COUNTED_THREADS.replace("size_t", "int"), "int32"),
+        Case(_VECTORS_THREADS, "int64 opt-in"),
+        Case(_VECTORS_THREADS.replace("long long", "int"), "int32"),
         Case(_ROW_THREADS.replace("(size_t)row * n", "(int)((size_t)row * n)"), "int32"),
     )
     near_misses = (
@@ -173,7 +183,9 @@ class IndexWidth(Pattern):
         dtype = max(known, key=lambda dtype: dtype in _WIDE, default="")
         dtypes = {n: own for n, own in dtypes.items() if own in _WIDE | _NARROW}
         settling = [n for n, own in dtypes.items() if (own in _WIDE) == (dtype in _WIDE)]
-        return dtype, [*_widened(facts, settling), *settling] if dtype in _WIDE else settling
+        if dtype not in _WIDE:
+            return dtype, settling
+        return dtype, [*_widened(facts, settling), *_of_loops(facts, settling), *settling]
 
     def _lanes(self, facts: Facts) -> list[Node]:
         return facts.graph.of(OpKind.ARANGE)
@@ -237,12 +249,22 @@ class IndexWidth(Pattern):
 
 
 def _scaled(facts: Facts, product: Node) -> list[Node]:
-    """The product that a number of elements multiplies: a position in vectors."""
+    """The products that a number of elements, or of bytes, multiplies: what a position in vectors
+    is made of."""
     for value, times in (product.op.inputs[:2], product.op.inputs[1::-1]):
-        made = facts.threads.producer(facts.threads.through(value, CASTS | COPIES))
-        if facts.number(times) is not None and made is not None and made.op.kind == OpKind.MUL:
-            return [made]
+        if facts.number(times) is not None:
+            below = facts.threads.upstream(value, lambda n: n.op.kind not in _SUMMED or _narrows(n))
+            return [n for n in below if n.op.kind == OpKind.MUL]
     return []
+
+
+def _of_loops(facts: Facts, products: Iterable[Node]) -> list[Node]:
+    """The loops that count in 64 bits what wide products multiply, with the casts that begin it."""
+    found: list[Node] = []
+    for value in (v for p in products for v in p.op.inputs[:2]):
+        dtype, made = _counted(facts, facts.threads.through(value, CASTS | COPIES) or "")
+        found += made if dtype in _WIDE else []
+    return found
 
 
 def _of_blocks(facts: Facts, moved: Iterable[Node], *, wide: bool) -> list[Node]:

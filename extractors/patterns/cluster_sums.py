@@ -1,0 +1,120 @@
+"""Partial results that the blocks of a cluster join through each other's shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, COPIES, LOOPS, Node
+from kb.analysis.loops import Loop, Role
+from kb.analysis.stages import steps
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_PULLED = """#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void norm(const float* x, float* out, int n) {
+    __shared__ float part;
+    cg::cluster_group cluster = cg::this_cluster();
+    float own = x[blockIdx.x * n + threadIdx.x];
+    for (int o = 16; o > 0; o >>= 1) own += __shfl_xor_sync(0xffffffff, own, o);
+    if (threadIdx.x == 0) part = own;
+    cluster.sync();
+    float all = 0.f;
+    for (int i = 0; i < 4; ++i) all += *cluster.map_shared_rank(&part, i);
+    out[blockIdx.x * n + threadIdx.x] = all;
+}
+"""
+_PUSHED = """#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void norm(const float* x, float* out, int n) {
+    __shared__ float parts[8];
+    auto cluster = cg::this_cluster();
+    float own = x[blockIdx.x * n + threadIdx.x];
+    for (int o = 16; o > 0; o >>= 1) own = fmaxf(own, __shfl_xor_sync(0xffffffff, own, o));
+    if (threadIdx.x < cluster.num_blocks())
+        cluster.map_shared_rank(parts, threadIdx.x)[cluster.block_rank()] = own;
+    cluster.sync();
+    float top = parts[0];
+    for (int i = 0; i < cluster.num_blocks(); ++i) top = fmaxf(top, parts[i]);
+    out[blockIdx.x * n + threadIdx.x] = top;
+}
+"""
+_MAPPED = "map_shared_rank"
+"""The call of the CUDA library that finds the shared memory of another block of the cluster."""
+
+_STEPS = frozenset({OpKind.ADD, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.FMA})
+_PASSES = (
+    _STEPS | CASTS | COPIES | LOOPS
+    | {OpKind.SELECT, OpKind.IF, OpKind.EXTRACT, OpKind.INSERT, OpKind.BITCAST}
+)  # fmt: skip
+_GROWN = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM, Role.RUNNING_MINIMUM, Role.ACCUMULATOR)
+
+
+class ClusterSums(Pattern):
+    """A loop, or shuffles, add up or compare what lies in the shared arrays of other blocks, or in
+    an array of the block's own that other blocks of its cluster wrote to."""
+
+    name = "partials-joined-over-a-cluster"
+    axis = "cross_cta_reduction"
+    source = "NVIDIA, CUDA C++ Programming Guide, distributed shared memory"
+    matches = (
+        Case(_PULLED, "cluster reduce"),
+        Case(_PUSHED, "cluster reduce"),
+    )
+    near_misses = (
+        NearMiss(
+            _PULLED.replace("*cluster.map_shared_rank(&part, i)", "part"),
+            why="the block's own memory",
+        ),
+        NearMiss(
+            _PULLED.replace("all += *", "all = *"), why="the number of one block is taken over"
+        ),
+        NearMiss(
+            _PUSHED.replace("fmaxf(top, parts[i])", "fmaxf(top, x[i])"),
+            why="what other blocks left is read, not joined",
+        ),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        mapped = [
+            n
+            for n in facts.threads.of(OpKind.OPAQUE)
+            if str(n.op.attribute("what") or "").endswith(_MAPPED)
+        ]
+        arrays = {a for n in mapped for v in n.op.inputs for a in _arrays(facts, v)}
+        found: list[Where] = []
+        for loop in facts.thread_loops if arrays else ():
+            joined = [*_joined(facts, loop, arrays)]
+            found += [loop.node.head, *joined] if joined else []
+        if not found and arrays:
+            found += [n for n in steps(facts) if _reads(facts, n, arrays)]
+        if found:
+            yield self.decide(facts, "cluster reduce", [*mapped, *found])
+
+
+def _arrays(facts: Facts, value: str) -> set[Node]:
+    """The shared arrays that an address lies in."""
+    made = facts.threads.upstream(value)
+    return {n for n in made if n in set(facts.shared.allocations)}
+
+
+def _joined(facts: Facts, loop: Loop, arrays: set[Node]) -> Iterator[Node]:
+    """The steps of a loop that add up, or compare, what lies in the arrays."""
+    for carried in loop.of(*_GROWN):
+        step = facts.threads.producer(carried.next)
+        if step is not None and _reads(facts, step, arrays, carried.argument):
+            yield step
+
+
+def _reads(facts: Facts, step: Node, arrays: set[Node], carried: str = "") -> bool:
+    """Whether a step takes in, unchanged, what is read from one of the arrays."""
+    for value in step.op.inputs:
+        if facts.threads.through(value, CASTS | COPIES) == carried:
+            continue
+        for node in facts.threads.upstream(value, lambda n: n.op.kind not in _PASSES):
+            read = node.op.kind == OpKind.LOAD or node.op.kind == OpKind.OPAQUE
+            if read and any(arrays & _arrays(facts, v) for v in node.op.inputs):
+                return True
+    return False
