@@ -12,7 +12,7 @@ from kb.analysis.stages import steps
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-_PULLED = """#include <cooperative_groups.h>
+CLUSTER_THREADS = """#include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 __global__ void norm(const float* x, float* out, int n) {
     __shared__ float part;
@@ -47,7 +47,7 @@ _MAPPED = "map_shared_rank"
 _STEPS = frozenset({OpKind.ADD, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.FMA})
 _PASSES = (
     _STEPS | CASTS | COPIES | LOOPS
-    | {OpKind.SELECT, OpKind.IF, OpKind.EXTRACT, OpKind.INSERT, OpKind.BITCAST}
+    | {OpKind.SELECT, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.EXTRACT, OpKind.INSERT}
 )  # fmt: skip
 _GROWN = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM, Role.RUNNING_MINIMUM, Role.ACCUMULATOR)
 
@@ -60,16 +60,17 @@ class ClusterSums(Pattern):
     axis = "cross_cta_reduction"
     source = "NVIDIA, CUDA C++ Programming Guide, distributed shared memory"
     matches = (
-        Case(_PULLED, "cluster reduce"),
+        Case(CLUSTER_THREADS, "cluster reduce"),
         Case(_PUSHED, "cluster reduce"),
     )
     near_misses = (
         NearMiss(
-            _PULLED.replace("*cluster.map_shared_rank(&part, i)", "part"),
+            CLUSTER_THREADS.replace("*cluster.map_shared_rank(&part, i)", "part"),
             why="the block's own memory",
         ),
         NearMiss(
-            _PULLED.replace("all += *", "all = *"), why="the number of one block is taken over"
+            CLUSTER_THREADS.replace("all += *", "all = *"),
+            why="the number of one block is taken over",
         ),
         NearMiss(
             _PUSHED.replace("fmaxf(top, parts[i])", "fmaxf(top, x[i])"),
@@ -78,29 +79,29 @@ class ClusterSums(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        mapped = [
-            n
-            for n in facts.threads.of(OpKind.OPAQUE)
-            if str(n.op.attribute("what") or "").endswith(_MAPPED)
-        ]
-        arrays = {a for n in mapped for v in n.op.inputs for a in _arrays(facts, v)}
-        found: list[Where] = []
-        for loop in facts.thread_loops if arrays else ():
-            joined = [*_joined(facts, loop, arrays)]
-            found += [loop.node.head, *joined] if joined else []
-        if not found and arrays:
-            found += [n for n in steps(facts) if _reads(facts, n, arrays)]
-        if found:
-            yield self.decide(facts, "cluster reduce", [*mapped, *found])
+        if found := cluster_sums(facts):
+            yield self.decide(facts, "cluster reduce", found)
 
 
-def _arrays(facts: Facts, value: str) -> set[Node]:
-    """The shared arrays that an address lies in."""
-    made = facts.threads.upstream(value)
-    return {n for n in made if n in set(facts.shared.allocations)}
+def cluster_sums(facts: Facts) -> list[Where]:
+    """Where the shared memory of other blocks is found, and what joins the partial results there:
+    loops with their steps, else shuffles."""
+    mapped = [
+        n
+        for n in facts.threads.of(OpKind.OPAQUE)
+        if str(n.op.attribute("what") or "").endswith(_MAPPED)
+    ]
+    arrays = {a for n in mapped for v in n.op.inputs if (a := facts.shared.array(v)) is not None}
+    found: list[Where] = []
+    for loop in facts.thread_loops if arrays else ():
+        joined = [*_joined(facts, loop, arrays)]
+        found += [loop.node.head, *joined] if joined else []
+    if not found and arrays:
+        found += [n for n in steps(facts) if _reads(facts, n, arrays)]
+    return [*mapped, *found] if found else []
 
 
-def _joined(facts: Facts, loop: Loop, arrays: set[Node]) -> Iterator[Node]:
+def _joined(facts: Facts, loop: Loop, arrays: set[str]) -> Iterator[Node]:
     """The steps of a loop that add up, or compare, what lies in the arrays."""
     for carried in loop.of(*_GROWN):
         step = facts.threads.producer(carried.next)
@@ -108,13 +109,13 @@ def _joined(facts: Facts, loop: Loop, arrays: set[Node]) -> Iterator[Node]:
             yield step
 
 
-def _reads(facts: Facts, step: Node, arrays: set[Node], carried: str = "") -> bool:
+def _reads(facts: Facts, step: Node, arrays: set[str], carried: str = "") -> bool:
     """Whether a step takes in, unchanged, what is read from one of the arrays."""
     for value in step.op.inputs:
         if facts.threads.through(value, CASTS | COPIES) == carried:
             continue
         for node in facts.threads.upstream(value, lambda n: n.op.kind not in _PASSES):
-            read = node.op.kind == OpKind.LOAD or node.op.kind == OpKind.OPAQUE
-            if read and any(arrays & _arrays(facts, v) for v in node.op.inputs):
+            read = node.op.kind in (OpKind.LOAD, OpKind.OPAQUE)
+            if read and any(facts.shared.array(v) in arrays for v in node.op.inputs):
                 return True
     return False

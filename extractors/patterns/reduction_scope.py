@@ -17,6 +17,7 @@ from extractors.patterns.cases_rows_threads import (
     SORT_THREADS,
 )
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS, TREE_THREADS
+from extractors.patterns.cluster_sums import CLUSTER_THREADS, cluster_sums
 from extractors.patterns.scans import SCANS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -145,6 +146,7 @@ class ReductionScope(Pattern):
     axis = "reduction_scope"
     source = "Luitjens, Faster Parallel Reductions on Kepler (2014): warp, block and grid"
     matches = (
+        Case(CLUSTER_THREADS, "cluster"),
         Case(_HELD_THREADS, "thread"),
         Case(_WEIGHTED, "thread"),
         Case(FLASH_THREADS, "warp"),
@@ -164,6 +166,11 @@ class ReductionScope(Pattern):
         Case(_ROWS_GLUON.replace("[2, 16]", "[32, 1]"), "thread"),
     )
     near_misses = (
+        NearMiss(
+            CLUSTER_THREADS.replace("*cluster.map_shared_rank(&part, i)", "part"),
+            why="the block's own memory",
+            value="cluster",
+        ),
         NearMiss(COPY, why="nothing is reduced"),
         NearMiss(
             _ROWS_GLUON.replace("[4, 1]", "[2, 2]"), why="two warps share a row", value="warp"
@@ -211,6 +218,8 @@ class ReductionScope(Pattern):
         sorts = [n for n in facts.threads.of(OpKind.SORT, *SCANS) if n.op.attribute("scope")]
         if sorts and not found and not second:
             yield self.decide(facts, str(sorts[0].op.attribute("scope")), sorts)
+        if joined := cluster_sums(facts):
+            yield self.decide(facts, "cluster", joined)
         if second:
             yield self.decide(facts, "block", [*found, *second, *groups])
         elif found:

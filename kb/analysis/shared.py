@@ -64,6 +64,10 @@ class SharedMemory:
             return self._allocation(op.operand("pointer") or next(iter(op.inputs), None))
         return None
 
+    def array(self, address: str) -> str | None:
+        """The allocation, or the array or field in it, that an address lies in."""
+        return self._allocation(address)
+
     def holds(self, op: Op) -> bool:
         """Whether an access goes to shared memory."""
         return op.kind not in _WITHOUT and self.place(op) is not None
