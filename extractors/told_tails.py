@@ -7,10 +7,13 @@ from dataclasses import replace
 
 from extractors.host.served import WHOLE
 from extractors.patterns.whole_vectors import WholeVectors
-from kb.evidence import Decision
+from kb.evidence import Decision, Lines
 
 DEMANDED = "extents-demanded-to-be-whole-tiles"
 """The pattern of extents that must leave no rest."""
+
+_BOUND = "loop bound"
+"""The only bounds check of threads that walk whole vectors."""
 
 _UNCHECKED = ("not needed", "none: extents are whole tiles")
 
@@ -26,17 +29,23 @@ def with_demands(
     program: Sequence[Decision], rest: Sequence[Decision]
 ) -> tuple[list[Decision], list[Decision]]:
     """Where the program takes whole vectors for granted, what demands them belongs to that; where
-    it does something with a rest, what else is demanded of tiles is not told."""
+    it does something with a rest, what else is demanded of tiles is not told. Where it does
+    nothing, what is demanded belongs to the bound of its loops, too, which then suffices."""
     demands = [d for d in rest if d.pattern == DEMANDED]
     told = {d.pattern for d in program if d.axis == WholeVectors.axis}
-    if not demands or not told:
-        return [*program], [*rest]
     lines = {line for d in demands for line in d.lines}
-    joined = [
-        replace(d, lines=tuple(sorted({*d.lines, *lines}))) if d.pattern == WholeVectors.name else d
-        for d in program
-    ]
+    if not demands or not told:
+        return [_with_lines(d, lines) if _is_bound(d) else d for d in program], [*rest]
+    joined = [_with_lines(d, lines) if d.pattern == WholeVectors.name else d for d in program]
     return joined, [d for d in rest if d.pattern != DEMANDED]
+
+
+def _is_bound(told: Decision) -> bool:
+    return told.axis == "boundary_handling" and told.value == _BOUND and told.file is None
+
+
+def _with_lines(told: Decision, lines: set[Lines]) -> Decision:
+    return replace(told, lines=tuple(sorted({*told.lines, *lines}))) if lines else told
 
 
 def with_variants(

@@ -112,9 +112,13 @@ def _factors(node: n.Expr) -> list[n.Expr]:
 
 
 def _quotients(nodes: Iterator[object]) -> Iterator[_Side]:
+    """What is divided by what; of a product each factor, too, which need leave no rest alone."""
     for node in nodes:
         if isinstance(node, n.Binary) and node.operator == "/":
             yield _sides(node)
+            factors = _factors(node.left)
+            if len(factors) > 1:
+                yield from ((shown(one), shown(node.right)) for one in factors)
 
 
 def _sides(node: n.Binary) -> _Side:

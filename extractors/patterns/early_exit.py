@@ -98,6 +98,18 @@ _MARKED_THREADS = """__global__ void loss(const float* x, const int* y, float* o
 """
 
 
+_EACH_THREADS = """__global__ void loss(const float* x, const int* y, float* out, int z) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (y[i] == z) return;
+    out[i] = x[i] * 2.f;
+}
+"""
+_SHORT_THREADS = _MARKED_THREADS.replace(
+    "return;",
+    "{\n        out[row * n] = x[row * n];\n        return;\n    }",
+)
+
+
 _PAST = vary(
     _LEAVES, ("lengths, out,", "own, out,"), ("    own = tl.load(lengths + tl.program_id(1))\n", "")
 )
@@ -214,6 +226,8 @@ class EarlyExit(Pattern):
             _LEAVES_THREADS.replace("    if (first >= own) return;\n", ""),
             why="threads ask, their block goes on",
         ),
+        NearMiss(_EACH_THREADS, why="threads leave, their block stays"),
+        NearMiss(_SHORT_THREADS, why="marked rows have work of their own"),
         NearMiss(COMPUTED, why="what was computed decides, not where the block is"),
         NearMiss(vary(_LOOPED, ("(0, work, 1)", "(0, s, 1)")), why="a loop over the row"),
         NearMiss(vary(_EMPTY, ("offsets + own", "offsets")), why="a switch, no size of the share"),
@@ -302,7 +316,11 @@ class EarlyExit(Pattern):
         if beyond and len(beyond) == len(tests) and not facts.of_threads:
             return "early return past the extent", [branch, *beyond]
         marks = [n for n in tests if self._marked(facts, n)] or _flags(facts, branch, tests)
-        if marks and len(marks) >= len(tests):
+        if (
+            marks
+            and len(marks) >= len(tests)
+            and not (facts.of_threads and (not alike or _works(facts, branch)))
+        ):
             return "early return for marked items", [branch, *marks]
         return "", []
 
@@ -375,6 +393,12 @@ def _skips(facts: Facts, branch: Node) -> list[Node]:
         if counted and not given and facts.values.expr(place).has(AtomKind.INDUCTION):
             return [branch, test, *(a.node for a in own)]
     return []
+
+
+def _works(facts: Facts, branch: Node) -> bool:
+    """Whether the side of a branch that leaves reads memory: another way to the result."""
+    loads = [a.node for a in facts.loads if a.node.inside(branch)]
+    return _leaves(branch) and bool(loads)
 
 
 def _parts(facts: Facts, branch: Node) -> bool:

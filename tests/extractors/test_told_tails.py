@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from extractors.host.served import WHOLE
@@ -37,3 +39,10 @@ def test_a_kernel_for_whole_tiles_belongs_to_what_the_program_does() -> None:
     program, rest = with_variants([_told("another", 3)], [apart])
     assert ([d.lines for d in program], rest) == ([((3, 3), (9, 9))], [])
     assert with_variants([], [apart]) == ([], [apart])
+
+
+def test_what_is_demanded_belongs_to_the_bound_of_loops() -> None:
+    bound = replace(_told("rounds", 3), axis="boundary_handling", value="loop bound")
+    program, rest = with_demands([bound], [_told(DEMANDED, 9)])
+    assert ([d.lines for d in program], len(rest)) == ([((3, 3), (9, 9))], 1)
+    assert with_demands([bound], [])[0] == [bound]

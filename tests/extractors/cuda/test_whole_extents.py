@@ -81,6 +81,7 @@ def test_whole_warps_are_no_whole_tiles() -> None:
     ("check", "run"),
     [
         ("TORCH_CHECK(n % 4 == 0);", _RUN),
+        ("TORCH_CHECK(n % 4 == 0);", "k<<<1, 32>>>(x, 3 * n * n / 4); }"),
         ("constexpr int v = 16 / sizeof(float);\nTORCH_CHECK(n % v == 0);",
          "k<<<1, 32>>>(x, n / v); }"),
         ("if (n % 4 != 0) throw 1;", _RUN),
