@@ -9,12 +9,12 @@ from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, COPIES, Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import TypeKind
-from kb.ops import OpKind
+from kb.ops import OWN_THREAD, OpKind
 
 REST = """__global__ void copy(const float* x, float* out, int n) {
     int whole = n / 4;
@@ -83,12 +83,14 @@ _Moved = tuple[Access, Node]
 _REST_VALUE = "scalar accesses for the rest"
 _EDGE_VALUE = "narrower accesses at the edge"
 _STEP_VALUE = "a step of its own for the rest"
+_CHOSEN_VALUE = "vectors or single elements, by a remainder at run time"
 
 
 class NarrowRest(Pattern):
     """An array is moved in vectors, and again in single elements: from where the vectors end, or on
     the other side of a branch that compares positions; or several elements a round, and the rest
-    where the rounds end; or threads below a remainder do what rounds of all threads leave."""
+    where the rounds end; or threads below a remainder do what rounds of all threads leave; or all
+    threads move vectors where a size or an address is a whole number of them, else elements."""
 
     name = "narrow-accesses-behind-whole-vectors"
     axis = "tail_handling"
@@ -99,11 +101,19 @@ class NarrowRest(Pattern):
         Case(_EDGE, _EDGE_VALUE),
         Case(_BY_FOUR, _STEP_VALUE),
         Case(_REMAINDER, _STEP_VALUE),
+        Case(vary(_EDGE, ("at + 4 <= n", "n % 4 == 0")), _CHOSEN_VALUE),
+        Case(vary(_EDGE, ("at + 4 <= n", "((size_t)x & 15) == 0")), _CHOSEN_VALUE),
     )
     near_misses = (
         NearMiss(vary(REST, ("whole * 4 + threadIdx.x", "threadIdx.x")), why="copied twice"),
         NearMiss(vary(_IN_ELEMENTS, ("done + threadIdx.x", "threadIdx.x")), why="copied twice"),
-        NearMiss(vary(_EDGE, ("at + 4 <= n", "n % 4 == 0")), why="one path for every element"),
+        NearMiss(
+            vary(_EDGE, ("at + 4 <= n", "n % 4 == 0")),
+            why="one path for every element",
+            value=_EDGE_VALUE,
+        ),
+        NearMiss(vary(_EDGE, ("at + 4 <= n", "n % 4 == threadIdx.x")), why="threads part"),
+        NearMiss(vary(_EDGE, ("at + 4 <= n", "n == 0")), why="a size, no remainder"),
         NearMiss(vary(_EDGE, ("at + 4 <= n", "at < 448")), why="some threads, by their numbers"),
         NearMiss(_COUNT_FIRST, why="the number of elements stands behind them"),
         NearMiss(
@@ -134,6 +144,15 @@ class NarrowRest(Pattern):
         if edge:
             around = [n.loop.head for (_, n), _ in edge if n.loop is not None]
             yield self.decide(facts, _EDGE_VALUE, [*around, *(a for (a, _), _ in edge)])
+        chosen = [
+            (small[0], test)
+            for big, small in pairs
+            if small not in rest
+            for test in _by_remainder(facts, big[1], small[1])
+        ]
+        if chosen:
+            found = [x for pair in chosen for x in pair]
+            yield self.decide(facts, _CHOSEN_VALUE, found)
         steps: list[Where] = [
             a for a, n in plain if a not in {one for one, _ in rest} and _left_over(facts, a)
         ]
@@ -236,6 +255,35 @@ def _edge(facts: Facts, wide: Node, narrow: Node) -> Node | None:
         if any(facts.threads.roots(t.result, OpKind.THREAD_ID) for t in tests):
             return branch
     return None
+
+
+def _by_remainder(facts: Facts, wide: Node, narrow: Node) -> list[Node]:
+    """The branch on whose two sides the accesses stand, with its tests, when all threads ask there
+    whether a size or an address is a whole number of vectors."""
+    sides = dict(_around(wide))
+    for branch, side in _around(narrow):
+        if branch.op.kind != OpKind.IF or sides.get(branch, side) == side:
+            continue
+        if facts.threads.roots(branch.op.inputs[0], *OWN_THREAD):
+            continue
+        tests = [
+            test
+            for test in facts.threads.roots(branch.op.inputs[0], OpKind.EQ, OpKind.NE)
+            if any(facts.number(v) == 0 for v in test.op.inputs[:2])
+            and any(_is_remainder(facts, v) for v in test.op.inputs[:2])
+        ]
+        if tests:
+            return [branch, *tests]
+    return []
+
+
+def _is_remainder(facts: Facts, value: str) -> bool:
+    """Whether a value is the remainder of a division by what is known when the code is compiled."""
+    node = facts.threads.producer(facts.threads.through(value, CASTS | COPIES))
+    if node is None or node.op.kind not in (OpKind.MOD, OpKind.BIT_AND):
+        return False
+    by = facts.thread_values.expr(node.op.inputs[1])
+    return by.constant is not None or facts.thread_values.compile_time(by)
 
 
 def _open(facts: Facts, value: str) -> bool:
