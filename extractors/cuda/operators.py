@@ -185,6 +185,9 @@ class OperatorReader(FileConstantReader):
         if known is not None:
             of = BOOL if operator in _COMPARISONS else Kind(promoted(left.kind, right.kind))
             return self.constant(known, at, of, hint)
+        asked = self._flag(operator, left, right, at) or self._flag(operator, right, left, at, 1)
+        if asked is not None:
+            return asked
         left, right, of = self._common(operator, left, right, at)
         self.whole |= {left.kind.dtype} if kind is OpKind.MOD else set()
         if kind is OpKind.DIV and self._whole_number(left.kind, right):
@@ -193,6 +196,24 @@ class OperatorReader(FileConstantReader):
         of = BOOL if operator in _COMPARISONS else of
         made = self.one(kind, operands, at, of, hint)
         return replace(made, static=left.static and right.static)
+
+    def _flag(
+        self, operator: str, flag: Val, number: Val, at: n.Place, turned: int = 0
+    ) -> Val | None:
+        """The condition that a choice between one and zero is asked for, or that it does not hold;
+        None for other values. `turned` where the number stands first."""
+        condition = self.flags.get(flag.name)
+        value = number.const
+        if condition is None or not isinstance(value, int) or operator not in _COMPARISONS:
+            return None
+        pairs = [(one, value)[:: -1 if turned else 1] for one in (1, 0)]
+        holds, fails = (_FOLDS[operator](*pair) for pair in pairs)
+        if bool(holds) == bool(fails):
+            return None
+        if holds:
+            return condition
+        made = self.one(OpKind.NOT, [("x", condition.name)], at, BOOL)
+        return replace(made, static=condition.static)
 
     def _whole_number(self, kind: Kind, right: Val) -> bool:
         """Whether a quotient is one of whole numbers: a remainder of the type was taken, too."""
@@ -341,7 +362,10 @@ class OperatorReader(FileConstantReader):
             for opened, _ in sides:
                 self.writer.current.ops.extend(opened.ops)
             then, other = (self.convert(value, kind, node.at) for _, value in sides)
-            return self.selected(condition, (then, other), kind, node.at, hint)
+            made = self.selected(condition, (then, other), kind, node.at, hint)
+            if condition.kind == BOOL and (then.const, other.const) == (1, 0) and is_integer(kind):
+                self.flags[made.name] = condition
+            return made
         for opened, value in sides:
             with self.writer.reopen(opened):
                 value = self.convert(value, kind, node.at)
