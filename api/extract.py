@@ -19,6 +19,7 @@ from api.lookups import Lookups
 from api.pool import Work, each, in_order
 from api.source_files import FolderModules, SiblingTables
 from api.sources import SourceFile, lone_file
+from extractors.by_file import in_their_files, note_in_file
 from extractors.detect import Detection, detect
 from extractors.host.events import KernelSignature
 from extractors.host.facts import HostFacts
@@ -178,10 +179,11 @@ def _knowledge(
     for kernel in found:
         facts = hosts.get(kernel.name, HostFacts())
         detection = detect(kernel, facts)
-        notes += [*facts.diagnostics, *_incomplete(kernel.name, facts), *_unbound(kernel, facts)]
+        told = [*facts.diagnostics, *_incomplete(kernel.name, facts), *_unbound(kernel, facts)]
         constraints, strange = _constraints(kernel, facts, detection.constraints)
-        notes += strange
-        kernels.append(_combined(kernel, source, facts, detection, constraints))
+        notes += [note_in_file(note, facts.files) for note in (*told, *strange)]
+        known = _combined(kernel, source, facts, detection, constraints)
+        kernels.append(in_their_files(known, facts.files))
     return SourceKnowledge(
         source=source, kernels=tuple(kernels), diagnostics=tuple(dict.fromkeys(notes))
     )

@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from extractors.host.modules import State, real, state_of, tables, within
+from extractors.host.modules import FolderLoader, State, real, state_of, tables, within
 
 TABLES = "*.yaml"
 """Stands for the list of configuration tables below the root."""
+
+TAKERS = "*import "
+"""Before the dotted name of a module, and a name in it: stands for the list of those that may take
+it."""
 
 ABSENT = ""
 
@@ -44,12 +48,17 @@ class Lookups:
         """These are the tables below the root."""
         self.found[TABLES] = _listing(self.root, files)
 
+    def note_takers(self, module: str, name: str, takers: Iterable[str]) -> None:
+        """These modules may take a name from a module."""
+        self.found[f"{TAKERS}{module} {name}"] = digest_of("\n".join(takers).encode())
+
 
 @dataclass
 class Present:
     """Digests as they are now, each file read once a run."""
 
     digests: dict[Path, str] = field(default_factory=dict)
+    imports: dict[Path, FolderLoader] = field(default_factory=dict)
 
     def still(self, root: Path, found: Mapping[str, str]) -> bool:
         """Whether everything that a reading looked at is as it was."""
@@ -57,6 +66,10 @@ class Present:
 
     def _now(self, root: Path, name: str) -> str:
         path = root / name
+        if path not in self.digests and name.startswith(TAKERS):
+            loader = self.imports.setdefault(root, FolderLoader(root))
+            module, _, taken = name.removeprefix(TAKERS).partition(" ")
+            self.digests[path] = digest_of("\n".join(loader.takers(module, taken)).encode())
         if path not in self.digests:
             listed = name == TABLES
             self.digests[path] = _listing(root, tables(root)) if listed else _digest(path)

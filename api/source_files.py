@@ -80,6 +80,13 @@ class SiblingTables(FolderLoader):
             self.lookups.note_tables(files)
         return files
 
+    def takers(self, module: str, name: str) -> tuple[str, ...]:
+        """Modules that may take a name from a module, noted."""
+        found = super().takers(module, name)
+        if self.lookups is not None:
+            self.lookups.note_takers(module, name, found)
+        return found
+
     def _inside(self, name: str) -> str | None:
         text = super()._inside(name)
         if self.lookups is not None:

@@ -85,7 +85,7 @@ class Binding:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One launch site: grid and argument expressions, the hints of the launched kernel, and when it
-    is taken."""
+    is taken; `file` where that is another one than the kernel's."""
 
     grid: tuple[str, ...]
     bindings: tuple[Binding, ...]
@@ -93,6 +93,7 @@ class Launch:
     lines: Lines
     when: str = "always"
     host_function: str | None = None
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

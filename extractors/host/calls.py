@@ -65,11 +65,11 @@ class Calls(Definitions):
             if isinstance(target, BoundLaunch):
                 return self.launch_bound(target, (), kwargs, node)
             return args if isinstance(args, Unknown) else Unknown("arguments of unknown number")
-        if frame.module == self.main:
+        if frame.module in self.analysed:
             self.machine.site = lines_of(node)
         result = self.machine.lift(lambda one: self.call(one, args, kwargs, node), target)
         unread = isinstance(result, Unknown) or (isinstance(result, Expr) and result.op == "call")
-        if unread and args and isinstance(args[0], str) and frame.module == self.main:
+        if unread and args and isinstance(args[0], str) and frame.module in self.analysed:
             return self.registry(args[0], node) or result
         return result
 
@@ -161,7 +161,7 @@ class Calls(Definitions):
         """Read a function in place."""
         machine = self.machine
         self.called.add(id(func.node))
-        foreign = func.frame.module != self.main
+        foreign = func.frame.module not in self.analysed
         given = (*args, *kwargs.values()) if self.trial and not foreign else ()
         if random := any(drawn(machine, value) for value in given):
             self.tried.setdefault(id(func.node), func)
@@ -224,7 +224,7 @@ class Calls(Definitions):
         what it decorates or holds is told as it is."""
         plain = (Expr, Unknown, bool, int, float, str, NoneType)
         flag = isinstance(result, (Expr, Unknown, Choice))
-        given = args or kwargs or func.frame.module == self.main
+        given = args or kwargs or func.frame.module in self.analysed
         if given or not flag or not all(isinstance(one, plain) for one in leaves(result)):
             return result
         return make("call", func.name)

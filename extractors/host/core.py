@@ -36,7 +36,8 @@ class Core:
 
     `handlers`: the method for each kind of expression (`_eval_Name`) and statement (`_do_If`).
     `nested`: how many conditions held at each entry into a function that is being read.
-    `leading`: names of the definitions of the analysed file that may lead to one of its kernels.
+    `leading`: names of the definitions of the analysed files that may lead to a kernel of the main
+    one. `analysed`: the main module, whose kernels are asked for, and modules that launch them.
     `late`: what modules made for names asked of them when they were asked first.
     `tried`: functions of that file that were handed random arrays while `trial` was set: by a test
     or benchmark, an entry function that takes no arrays itself.
@@ -67,6 +68,7 @@ class Core:
     registered: dict[str, tuple[Row, ...] | None] = field(default_factory=dict)
     main: str = ""
     late: dict[tuple[str, str], Value] = field(default_factory=dict)
+    analysed: set[str] = field(default_factory=set)
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -146,7 +148,7 @@ class Core:
 
     def asks(self, cond: Expr, node: ast.expr, frame: Frame) -> None:
         """Remember where the analysed file asks for a condition."""
-        if frame.module == self.main:
+        if frame.module in self.analysed:
             places = self.machine.asked.setdefault(cond, [])
             if len(places) < MAX_PLACES and node not in places:
                 places.append(node)

@@ -60,7 +60,7 @@ class Definitions(Statements):
         applied = self.eval(decorator, frame)
         if isinstance(applied, Unknown):
             return value
-        if isinstance(applied, Func) and isinstance(value, Func) and frame.module == self.main:
+        if isinstance(applied, Func) and isinstance(value, Func) and frame.module in self.analysed:
             if makes_contiguous(self, applied):
                 self.machine.contiguous[value.node] = lines_of(decorator)
         if isinstance(value, KernelValue):

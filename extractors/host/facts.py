@@ -47,7 +47,8 @@ class HostFacts:
     """What host code says about one kernel; `unasked`: launches whose error nothing asks for,
     `counted`: what the axes of the grid of every launch count where that is a size as it stands,
     `left_out`: conditions of branches that launch, where no branch is for the rest, `asserted`:
-    checks that release builds leave out."""
+    checks that release builds leave out, `files`: others that launch the kernel, whose lines stand
+    beyond those of its own (`extractors.by_file`)."""
 
     tuning: Tuning = field(default_factory=Tuning)
     launches: tuple[Launch, ...] = ()
@@ -63,6 +64,7 @@ class HostFacts:
     unread: tuple[Unread, ...] = ()
     hollow: Hollow | None = None
     left_out: tuple[tuple[Lines, ...], ...] = ()
+    files: tuple[str, ...] = ()
     asserted: tuple[Lines, ...] = ()
     counted: tuple[str, ...] = ()
     material: Material | None = field(default=None, compare=False, repr=False)

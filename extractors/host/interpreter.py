@@ -42,8 +42,13 @@ class Interpreter(BuiltinCalls):
 
     def load_main(self, tree: ast.Module, name: str, path: str) -> Frame:
         """Evaluate the module under analysis."""
-        package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
         self.main = name
+        return self.load_beside(tree, name, path)
+
+    def load_beside(self, tree: ast.Module, name: str, path: str) -> Frame:
+        """Evaluate a module that launches kernels of the main one as if it were a part of it."""
+        package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+        self.analysed.add(name)
         return self._evaluate(Module(name, path, tree, package))
 
     def _evaluate(self, module: Module) -> Frame:
@@ -56,7 +61,7 @@ class Interpreter(BuiltinCalls):
         )
         saved = (machine.heap, machine.path, machine.steps, machine.stack, machine.depth)
         calls, self.calls = self.calls, []
-        sibling = module.name != self.main
+        sibling = module.name not in self.analysed
         head_start = machine.limits.steps - machine.limits.sibling_steps if sibling else 0
         machine.heap, machine.path = Heap(), Path()
         machine.heap[frame.oid] = {}

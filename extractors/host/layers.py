@@ -94,3 +94,7 @@ class Asked:
     def imported(self, name: str) -> bool:
         """Whether some module of the package imports something of that name."""
         return self.loader.imported(name)
+
+    def takers(self, module: str, name: str) -> tuple[str, ...]:
+        """Modules that may take a name from a module."""
+        return self.loader.takers(module, name)

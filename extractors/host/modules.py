@@ -7,6 +7,7 @@ import ast
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,10 +21,15 @@ MAX_MODULE_BYTES = 2_000_000
 MAX_SCANNED = 5_000
 """Files whose imports are looked at."""
 
-_IMPORT = re.compile(r"from[ \t]+[\w.]+[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)")
-"""To be looked at only where nothing stands before it on its line: a pattern that begins with a
-word is searched for much faster than one that begins with a line."""
+SECONDS = 2.0
+"""So long is what the files of a folder import taken to be as it was."""
+
+_FROM = re.compile(r"from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)")
+_IMPORT = re.compile(r"import[ \t]+(\w[\w., \t]*\.[\w., \t]*)")
+"""Both to be looked at only where nothing stands before them on their line: a pattern that begins
+with a word is searched for much faster than one that begins with a line."""
 _NAME = re.compile(r"\w+")
+_DOTTED = re.compile(r"\w+(?:\.\w+)+")
 
 
 class ModuleLoader(Protocol):
@@ -43,6 +49,10 @@ class ModuleLoader(Protocol):
 
     def imported(self, name: str) -> bool:
         """Whether some module of the package imports something of that name."""
+
+    def takers(self, module: str, name: str) -> tuple[str, ...]:
+        """Dotted names of the modules beside a module that import something of that name, or
+        something called like the module, or all that it has."""
 
 
 @dataclass
@@ -116,7 +126,15 @@ class FolderLoader:
 
     def imported(self, name: str) -> bool:
         """Whether some module of the package imports something of that name."""
-        return name in _imported(real(self.root))
+        return name in imports_below(real(self.root))
+
+    def takers(self, module: str, name: str) -> tuple[str, ...]:
+        """Those of the top package of the module; in no package, those of its folder."""
+        top, inside, _ = module.partition(".")
+        folder = real(self.root) / top if inside else real(self.root)
+        found = takers(folder, module, name, deep=bool(inside))
+        others = (self.name_of(file) for file in found)
+        return tuple(one for one in others if one and one != module)
 
 
 @lru_cache(maxsize=64)
@@ -196,28 +214,79 @@ def _text(root: FilePath, file: str, state: State) -> str | None:
         return None
 
 
-@lru_cache(maxsize=64)
-def _imported(root: FilePath) -> frozenset[str]:
-    """Names that `from ... import ...` takes in the modules under a folder, bounded."""
-    found: set[str] = set()
-    for file in sorted(files_below(root, ".py"))[:MAX_SCANNED]:
-        try:
-            inside = not file.is_symlink() or file.resolve().is_relative_to(root)
-            if not inside or file.stat().st_size > MAX_MODULE_BYTES:
-                continue
-            text = file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-        found.update(_taken(text))
-    return frozenset(found)
+def takers(folder: FilePath, module: str, name: str, *, deep: bool) -> tuple[str, ...]:
+    """Files of a folder, in order, that may take a name from a module: that import something of
+    that name, or something called like the module, or all that it has."""
+    known = imports_below(folder, deep=deep)
+    last = module.rpartition(".")[2]
+    files = {file for key in (name, last, f"{last}.*") for file in known.get(key, ())}
+    return tuple(sorted(files))
+
+
+_known: dict[tuple[FilePath, bool], tuple[float, dict[str, list[str]]]] = {}
+
+
+def imports_below(folder: FilePath, *, deep: bool = True) -> dict[str, list[str]]:
+    """Files of a folder, and `deep` of those below it, by the names that they import, bounded;
+    looked at again after a while."""
+    now = time.monotonic()
+    then, found = _known.get((folder, deep), (0.0, None))
+    if found is None or now - then > SECONDS:
+        found = imports_now(folder, deep=deep)
+        _known[folder, deep] = now, found
+    return found
+
+
+def forget_imports() -> None:
+    """Look at all files again when somebody asks."""
+    _known.clear()
+
+
+def imports_now(folder: FilePath, *, deep: bool) -> dict[str, list[str]]:
+    """The same as it is now; only files that changed are read again."""
+    found: dict[str, list[str]] = {}
+    files = files_below(folder, ".py") if deep else _files_in(folder)
+    for file in sorted(map(str, files))[:MAX_SCANNED]:
+        state = state_of(file)
+        if state is not None and state.size <= MAX_MODULE_BYTES:
+            for name in _names_taken(folder, file, state):
+                found.setdefault(name, []).append(file)
+    return found
+
+
+def _files_in(folder: FilePath) -> list[FilePath]:
+    """Modules in a folder itself."""
+    state = state_of(str(folder), stat.S_ISDIR)
+    named = _entries(str(folder), ".py", state)[0] if state is not None else ()
+    return list(map(FilePath, named))
+
+
+@lru_cache(maxsize=16_384)
+def _names_taken(folder: FilePath, file: str, state: State) -> frozenset[str]:
+    """Names that a file in this state imports."""
+    try:
+        path = FilePath(file)
+        inside = not path.is_symlink() or path.resolve().is_relative_to(folder)
+        return frozenset(_taken(path.read_text(encoding="utf-8"))) if inside else frozenset()
+    except (OSError, UnicodeDecodeError):
+        return frozenset()
 
 
 def _taken(text: str) -> Iterator[str]:
-    """Names in the `from ... import ...` statements of a text."""
+    """Names in the import statements of a text; `mod.*` where all that a module `mod` has is taken,
+    and `mod` where a module is taken by its dotted name."""
+    for match in _FROM.finditer(text):
+        if _begins_line(text, match.start()):
+            names = _NAME.findall(match[2])
+            yield from names or (f"{match[1].rpartition('.')[2]}.*",)
     for match in _IMPORT.finditer(text):
-        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-        if not before or before.isspace():
-            yield from _NAME.findall(match[1])
+        if _begins_line(text, match.start()):
+            yield from (one.rpartition(".")[2] for one in _DOTTED.findall(match[1]))
+
+
+def _begins_line(text: str, at: int) -> bool:
+    before = text[text.rfind("\n", 0, at) + 1 : at]
+    return not before or before.isspace()
 
 
 @dataclass
@@ -247,6 +316,13 @@ class TextLoader:
     def imported(self, name: str) -> bool:
         """Whether one of the texts imports something of that name."""
         return any(name in _taken(text) for text in self.texts.values())
+
+    def takers(self, module: str, name: str) -> tuple[str, ...]:
+        """Names of the texts that may take a name from a module."""
+        last = module.rpartition(".")[2]
+        wanted = {name, last, f"{last}.*"}
+        rows = sorted(self.texts.items())
+        return tuple(one for one, text in rows if one != module and wanted & {*_taken(text)})
 
 
 @lru_cache(maxsize=128)

@@ -4,7 +4,8 @@ runs them."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from extractors.host.contiguity import made_contiguous, side_by_side
 from extractors.host.contracts import host_contracts
@@ -14,6 +15,7 @@ from extractors.host.events import KernelSignature, LaunchRecord, SearchRecord, 
 from extractors.host.facts import HostFacts, Material
 from extractors.host.interpreter import Interpreter, written_in_functions
 from extractors.host.launch_contracts import launch_contracts
+from extractors.host.launchers import Launcher, beside, launchers, together
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins
@@ -44,10 +46,42 @@ def read_host(
     """
     reader, events = _read(module, path, kernels, loader, profile)
     origins = Origins(module)
-    return {
+    found = {
         kernel: _facts(reader, module, signature, events, origins)
         for kernel, signature in kernels.items()
     }
+    alone = {name: kernels[name] for name, facts in found.items() if not facts.launches}
+    if loader is None or not alone:
+        return found
+    return {**found, **_launched_elsewhere(module, path, alone, loader, profile)}
+
+
+def _launched_elsewhere(
+    module: ast.Module,
+    path: str,
+    kernels: Mapping[str, KernelSignature],
+    loader: ModuleLoader,
+    profile: TargetProfile | None,
+) -> Mapping[str, HostFacts]:
+    """The facts of kernels that other modules of the package launch, read beside their own: those
+    of the same launchers together."""
+    name = loader.name_of(path)
+    groups: dict[tuple[tuple[str, frozenset[str]], ...], dict[str, KernelSignature]] = {}
+    for kernel, signature in kernels.items() if name else ():
+        if taken := tuple(launchers(loader, name, kernel)):
+            groups.setdefault(taken, {})[kernel] = signature
+    found: dict[str, HostFacts] = {}
+    for taken, some in groups.items():
+        made = (beside(loader, other, names, at + 1) for at, (other, names) in enumerate(taken))
+        others = [one for one in made if one is not None]
+        whole = together(module, others)
+        reader, events = _read(module, path, some, loader, profile, others)
+        files, origins = tuple(one.path for one in others), Origins(whole)
+        for kernel, signature in some.items():
+            facts = _facts(reader, whole, signature, events, origins)
+            if facts.launches:
+                found[kernel] = replace(facts, files=files)
+    return found
 
 
 def read_searches(
@@ -73,16 +107,21 @@ def _read(
     kernels: Mapping[str, KernelSignature],
     loader: ModuleLoader | None,
     profile: TargetProfile | None,
+    others: Sequence[Launcher] = (),
 ) -> tuple[Interpreter, dict[int, list[object]]]:
-    """The module evaluated and its entry functions read: the reader, and the events of each."""
+    """The module evaluated and its entry functions read, or those of `others` that launch its
+    kernels: the reader, and the events of each."""
     reader = Interpreter(Machine(), kernels, loader, profile)
     name = (loader.name_of(path) if loader else "") or "main"
     frame = reader.load_main(module, name, path)
+    frames = [reader.load_beside(one.tree, one.module, one.path) for one in others]
     events = {-1: list(reader.machine.events)}
-    package, tables = name.partition(".")[0], written_in_functions(module)
-    reader.leading = leading_to(module, kernels, package=package, tables=tables)
-    functions = _functions(reader, frame)
-    entries = entry_functions(functions, module)
+    whole = together(module, others) if others else module
+    package, tables = name.partition(".")[0], written_in_functions(whole)
+    called = {*kernels, *(name for one in others for name in one.names)}
+    reader.leading = leading_to(whole, called, package=package, tables=tables)
+    functions = [func for one in frames or [frame] for func in _functions(reader, one)]
+    entries = entry_functions(functions, whole)
     reader.roots = {id(func.node) for func in entries}
     _enter_all(reader, entries, events)
     _enter_all(reader, [func for func in functions if id(func.node) not in reader.called], events)
@@ -177,11 +216,11 @@ def _facts(
             if isinstance(event, LaunchRecord) and event.kernel.name == signature.name:
                 material.launches.append(event)
                 material.roots[id(event)] = number
-            elif isinstance(event, SearchRecord) and signature.name in _searched(event):
+            elif isinstance(event, SearchRecord) and signature.name in _searched(reader, event):
                 material.searches.append(event)
     attached = {launch.kernel.tuner for launch in material.launches}
     for search in reader.searches.values():
-        ours = search.kind != "exhaustive_search" and signature.name in _searched(search)
+        ours = search.kind != "exhaustive_search" and signature.name in _searched(reader, search)
         if ours and search not in material.searches and (search.id in attached or not search.stack):
             material.searches.append(search)
     material.searches = _distinct(material.searches)
@@ -202,9 +241,11 @@ def _facts(
     )
 
 
-def _searched(search: SearchRecord) -> set[str]:
-    """Names of the kernels that a search may time: one of several, where the host chooses."""
-    return {leaf.name for leaf in leaves(search.kernel) if isinstance(leaf, KernelValue)}
+def _searched(reader: Interpreter, search: SearchRecord) -> set[str]:
+    """Names of the kernels of the module that a search may time: one of several, where the host
+    chooses."""
+    found = (leaf for leaf in leaves(search.kernel) if isinstance(leaf, KernelValue))
+    return {leaf.name for leaf in found if leaf.module == reader.main}
 
 
 def _distinct(searches: list[SearchRecord]) -> list[SearchRecord]:

@@ -42,6 +42,7 @@ def finding(source: Source, fact: Fact) -> Finding:
         severity=_choice(source, fact, words.text("severity"), Severity, Severity.NOTE),
         lines=words.lines(),
         fix=words.text("fix"),
+        file=words.text("file"),
     )
     words.finish()
     return found

@@ -200,6 +200,7 @@ def _launch(launch: Launch) -> Section:
     pairs: list[tuple[str, FieldValue]] = [
         ("when", None if launch.when == "always" else launch.when),
         ("lines", LineRange(launch.lines)),
+        ("file", launch.file),
         ("grid", _list(launch.grid)),
         ("hints", Record(launch.hints) if launch.hints else None),
     ]
@@ -240,7 +241,10 @@ def _decision(decision: Decision) -> Fact:
 
 def _finding(finding: Finding) -> Fact:
     attributes = _attributes(
-        severity=(finding.severity.value,), lines=_some(finding.lines), fix=_one(finding.fix)
+        severity=(finding.severity.value,),
+        lines=_some(finding.lines),
+        file=_one(finding.file),
+        fix=_one(finding.fix),
     )
     return Fact("finding", (finding.rule, finding.message), attributes)
 

@@ -258,6 +258,7 @@ def _launch(source: Source, section: Section) -> Launch:
         lines=lines,
         when=fields.text("when") or "always",
         host_function=section.label,
+        file=fields.text("file"),
     )
     fields.finish()
     return launch

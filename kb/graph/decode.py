@@ -147,6 +147,7 @@ def launch_of(reading: Reading, node: str) -> Launch:
         lines=reading.lines(node)[0],
         when=reading.text(node, "tl:when"),
         host_function=reading.optional(node, "tl:hostFunction"),
+        file=reading.optional(node, "tl:file"),
     )
 
 
@@ -174,4 +175,5 @@ def finding_of(reading: Reading, node: str) -> Finding:
         message=reading.text(node, "tl:message"),
         lines=reading.lines(node),
         fix=reading.optional(node, "tl:fix"),
+        file=reading.optional(node, "tl:file"),
     )

@@ -192,7 +192,8 @@ def launch_facts(facts: Facts, launch: Launch, index: int) -> None:
         facts.add(place, "tl:parameter", Rel(f"/parameter/{names.segment(binding.parameter)}"))
         facts.add(place, "tl:expression", binding.expression)
     facts.settings(node, "tl:hint", "hint", launch.hints)
-    facts.lines(node, [launch.lines])
+    facts.maybe(node, "tl:file", launch.file)
+    facts.lines(node, [launch.lines], launch.file)
 
 
 def constraint_facts(facts: Facts, constraint: Constraint, index: int) -> None:
@@ -213,4 +214,5 @@ def finding_facts(facts: Facts, node: str, finding: Finding) -> None:
     facts.add(node, "tl:severity", finding.severity.value)
     facts.add(node, "tl:message", finding.message)
     facts.maybe(node, "tl:fix", finding.fix)
-    facts.lines(node, finding.lines)
+    facts.maybe(node, "tl:file", finding.file)
+    facts.lines(node, finding.lines, finding.file)

@@ -174,7 +174,7 @@ UNTOUCHED = frozenset(
     (
         "machine", "limits", "events", "stack", "budgets", "options", "asked", "kept", "muted",
         "foreign", "site", "called", "nested", "roots", "leading", "trial", "tried", "recognised",
-        "notes", "unread", "refusals", "registered", "main", "contiguous", "marked",
+        "notes", "unread", "refusals", "registered", "main", "analysed", "contiguous", "marked",
         "ranks", "entered", "late",
     )
 )  # fmt: skip
