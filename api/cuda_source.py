@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from api.including import includers
 from api.lookups import Lookups
 from api.sources import SourceFile
+from extractors.cuda.beside import beside, mentions
 from extractors.cuda.launches import host_facts
-from extractors.cuda.read import MAX_BYTES, read_cuda
+from extractors.cuda.read import MAX_BYTES, ReadCuda, read_cuda
 from extractors.host.facts import HostFacts
+from extractors.host.modules import real
 from kb.evidence import Diagnostic
 from kb.ir import Kernel
 
@@ -19,6 +22,15 @@ SUFFIXES = frozenset({".cu", ".cuh", ".h", ".hpp"})
 """Kinds of file that may hold kernels in CUDA C++."""
 
 MAX_LEVELS = 12
+
+MAX_FILES = 8
+"""Files that launch one kernel of a header."""
+
+MAX_LOOKED_AT = 64
+"""Files around one header whose texts are looked at."""
+
+MAX_HEADERS_ABOVE = 8
+"""Headers around one header whose own includers are looked for."""
 
 _PUBLIC = frozenset({
     "ATen", "boost", "c10", "cooperative_groups", "cub", "cuda", "cudnn_frontend", "cute",
@@ -117,5 +129,58 @@ def read_file(file: SourceFile, text: str, lookups: Lookups | None = None) -> Cu
     """
     inside = file.path.relative_to(file.root).as_posix()
     found = read_cuda(text, inside, Headers(file.root, lookups).load, shown=file.shown)
-    hosts = host_facts(found)
+    hosts = dict(host_facts(found))
+    alone = [name for name, facts in hosts.items() if not facts.launches]
+    if alone and file.path.suffix != ".cu":
+        hosts |= _launched_elsewhere(file, inside, found, alone, lookups)
     return CudaFile(found.kernels, hosts, found.diagnostics)
+
+
+def _launched_elsewhere(
+    file: SourceFile, inside: str, found: ReadCuda, kernels: list[str], lookups: Lookups | None
+) -> dict[str, HostFacts]:
+    """Facts of kernels of a header that files which include it launch, read beside it: those of the
+    same launchers together."""
+    names = {k.name: d.name for k, d in zip(found.kernels, found.definitions, strict=True)}
+    around = _around(file.root, inside, [names[one] for one in kernels], lookups)
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for kernel in kernels:
+        if taken := tuple(p for p, text in around.items() if mentions(text, names[kernel])):
+            groups.setdefault(taken[:MAX_FILES], []).append(kernel)
+    load = Headers(file.root, lookups).load
+    told: dict[str, HostFacts] = {}
+    for taken, some in groups.items():
+        whole = beside(found, [(path, around[path]) for path in taken], inside, load)
+        facts = host_facts(whole)
+        files = tuple(taken)
+        told |= {k: replace(facts[k], files=files) for k in some if facts[k].launches}
+    return told
+
+
+def _around(root: Path, inside: str, names: list[str], lookups: Lookups | None) -> dict[str, str]:
+    """Files that include a header, by themselves or through others, and launch something of what
+    is asked for, with their texts, by their paths."""
+    found: dict[str, str] = {}
+    headers, seen = [inside], {inside}
+    headers_of = Headers(root, lookups)
+    for level, header in enumerate(headers):
+        rows = includers(real(root), header)
+        if lookups is not None:
+            lookups.note_includers(header, rows)
+        for path, name in rows:
+            if path in seen or len(seen) > MAX_LOOKED_AT:
+                continue
+            meant = headers_of.load(path, name)
+            if meant is not None and meant[0] != header:
+                continue  # another one of that name lies closer
+            seen.add(path)
+            loaded = _text(root, root / path)
+            if lookups is not None:
+                lookups.look(root / path)
+            if loaded is None:
+                continue
+            if any(mentions(loaded[1], name) for name in names):
+                found[path] = loaded[1]
+            if not path.endswith(".cu") and level < MAX_HEADERS_ABOVE:
+                headers.append(path)
+    return dict(sorted(found.items()))

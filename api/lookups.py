@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from api.including import includers
 from extractors.host.modules import FolderLoader, State, real, state_of, tables, within
 
 TABLES = "*.yaml"
@@ -17,6 +18,9 @@ TABLES = "*.yaml"
 TAKERS = "*import "
 """Before the dotted name of a module, and a name in it: stands for the list of those that may take
 it."""
+
+INCLUDERS = "*include "
+"""Before the path of a header: stands for the list of the files that may include it."""
 
 ABSENT = ""
 
@@ -48,6 +52,10 @@ class Lookups:
         """These are the tables below the root."""
         self.found[TABLES] = _listing(self.root, files)
 
+    def note_includers(self, header: str, rows: Iterable[tuple[str, str]]) -> None:
+        """These files may include a header, by what they write."""
+        self.found[f"{INCLUDERS}{header}"] = _digest_of_rows(rows)
+
     def note_takers(self, module: str, name: str, takers: Iterable[str]) -> None:
         """These modules may take a name from a module."""
         self.found[f"{TAKERS}{module} {name}"] = digest_of("\n".join(takers).encode())
@@ -70,6 +78,9 @@ class Present:
             loader = self.imports.setdefault(root, FolderLoader(root))
             module, _, taken = name.removeprefix(TAKERS).partition(" ")
             self.digests[path] = digest_of("\n".join(loader.takers(module, taken)).encode())
+        if path not in self.digests and name.startswith(INCLUDERS):
+            rows = includers(real(root), name.removeprefix(INCLUDERS))
+            self.digests[path] = _digest_of_rows(rows)
         if path not in self.digests:
             listed = name == TABLES
             self.digests[path] = _listing(root, tables(root)) if listed else _digest(path)
@@ -92,6 +103,10 @@ def _digest(path: Path) -> str:
         return digest_of(path.read_bytes()) if path.is_file() else ABSENT
     except OSError:
         return ABSENT
+
+
+def _digest_of_rows(rows: Iterable[tuple[str, str]]) -> str:
+    return digest_of("\n".join(f"{path} {name}" for path, name in rows).encode())
 
 
 def _listing(root: Path, files: Iterable[Path]) -> str:

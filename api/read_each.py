@@ -6,6 +6,7 @@ from collections.abc import Generator, Sequence
 from functools import partial
 
 from api.extract import extract_or_explain, unread
+from api.including import forget_includes
 from api.lookups import Lookups
 from api.pool import Work, each
 from api.reading import Reading, reading_of
@@ -24,6 +25,7 @@ def read_each(
     Large files come first: begun last, they would keep the other processes waiting.
     """
     forget_imports()
+    forget_includes()
     cache = ReadingCache.of_this_version()
     work = Work(partial(_read, cache, again), _failed)
     order = sorted(range(len(files)), key=lambda index: -_bytes(files[index]))

@@ -28,7 +28,10 @@ MAX_KEPT = 20_000
 """Readings that stay when a run ends, the ones used last."""
 
 READ_BY = ("extractors", "kb", "ontology", "shapes")
-READ_BY_API = ("explain.py", "extract.py", "lookups.py", "reading.py", "source_files.py")
+READ_BY_API = (
+    "cuda_source.py", "explain.py", "extract.py", "including.py", "lookups.py", "reading.py",
+    "source_files.py",
+)  # fmt: skip
 DATA = frozenset((".py", ".ttl", ".lark", ".json", ".toml"))
 
 

@@ -106,6 +106,8 @@ class Prepared:
     guessed: list[int]
     targets: list[Lines]
     platforms: list[Lines]
+    beyond: int = 0
+    """Lines of other files that count before its first."""
     _marks: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -119,9 +121,9 @@ class Prepared:
         """Line of the file (1-based) of a place in the text (0-based)."""
         marks = self._marks.get(row)
         if not marks:
-            return row + 1
+            return self.beyond + row + 1
         index = bisect_right(marks, (column, 1 << 60)) - 1
-        return marks[index][1] if index >= 0 else row + 1
+        return self.beyond + (marks[index][1] if index >= 0 else row + 1)
 
 
 def uncommented(text: str) -> str:

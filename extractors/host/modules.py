@@ -148,8 +148,9 @@ def tables(root: FilePath) -> list[FilePath]:
     return files_below(root, ".yaml")
 
 
-def files_below(root: FilePath, suffix: str) -> list[FilePath]:
-    """Everything below a folder whose name ends so; links to folders are not followed."""
+def files_below(root: FilePath, suffix: str | tuple[str, ...]) -> list[FilePath]:
+    """Everything below a folder whose name ends so, or in one of these ways; links to folders are
+    not followed."""
     found: list[str] = []
     folders = [str(root)]
     for folder in folders:
@@ -161,7 +162,9 @@ def files_below(root: FilePath, suffix: str) -> list[FilePath]:
 
 
 @lru_cache(maxsize=8192)
-def _entries(folder: str, suffix: str, state: State) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _entries(
+    folder: str, suffix: str | tuple[str, ...], state: State
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What stands in a folder under a name that ends so, and the folders in it."""
     try:
         with os.scandir(folder) as rows:

@@ -4,6 +4,7 @@ runs them."""
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,10 +17,11 @@ from extractors.host.facts import HostFacts, Material
 from extractors.host.interpreter import Interpreter, written_in_functions
 from extractors.host.launch_contracts import launch_contracts
 from extractors.host.launchers import Launcher, beside, launchers, together
+from extractors.host.limits import Limits
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins
-from extractors.host.reach import leading_to
+from extractors.host.reach import leading_to, leads
 from extractors.host.render import leaves, unknown_reason
 from extractors.host.stated import constraints_of
 from extractors.host.trials import tries, without
@@ -29,6 +31,11 @@ from extractors.syntax.nodes import each
 from kb.evidence import Diagnostic, Severity
 
 MAX_ENTRIES = 200
+
+BESIDE = Limits(steps=50_000)
+MAX_BESIDE = 150_000
+"""Steps of one entry function of a module that launches kernels of another one, and of all: no
+others that lead there are read any more."""
 
 
 def read_host(
@@ -111,7 +118,8 @@ def _read(
 ) -> tuple[Interpreter, dict[int, list[object]]]:
     """The module evaluated and its entry functions read, or those of `others` that launch its
     kernels: the reader, and the events of each."""
-    reader = Interpreter(Machine(), kernels, loader, profile)
+    machine = Machine(limits=BESIDE) if others else Machine()
+    reader = Interpreter(machine, kernels, loader, profile)
     name = (loader.name_of(path) if loader else "") or "main"
     frame = reader.load_main(module, name, path)
     frames = [reader.load_beside(one.tree, one.module, one.path) for one in others]
@@ -121,6 +129,7 @@ def _read(
     called = {*kernels, *(name for one in others for name in one.names)}
     reader.leading = leading_to(whole, called, package=package, tables=tables)
     functions = [func for one in frames or [frame] for func in _functions(reader, one)]
+    functions = [func for func in functions if not others or leads(func, reader.leading)]
     entries = entry_functions(functions, whole)
     reader.roots = {id(func.node) for func in entries}
     _enter_all(reader, entries, events)
@@ -144,13 +153,17 @@ def _enter_tried(reader: Interpreter, events: dict[int, list[object]]) -> dict[i
 
 def _enter_all(reader: Interpreter, functions: list[Func], events: dict[int, list[object]]) -> None:
     """Read entry functions one by one, each with its own list of events."""
+    left = MAX_BESIDE if reader.machine.limits is BESIDE else math.inf
     for func in functions[: MAX_ENTRIES - len(events)]:
+        if left <= 0:
+            break
         if id(func.node) in reader.called and id(func.node) not in reader.roots:
             continue
         reader.machine.events = []
         reader.machine.forget_ranks()
         reader.trial = tries(func)
         reader.enter(func)
+        left -= reader.machine.steps
         if any(isinstance(event, LaunchRecord) for event in reader.machine.events):
             reader.roots.add(id(func.node))
         reader.called.add(id(func.node))

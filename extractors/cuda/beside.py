@@ -1,0 +1,59 @@
+"""A header with the files that include it and launch its kernels, read as one: their lines stand
+beyond those of the header, so that places of several files are told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from extractors.by_file import BEYOND
+from extractors.cuda import nodes as n
+from extractors.cuda.library import Header, Library, Load, gather
+from extractors.cuda.parse import parse
+from extractors.cuda.preprocess import uncommented
+from extractors.cuda.read import ReadCuda
+
+
+def mentions(text: str, kernel: str) -> bool:
+    """Whether the code of a text names a kernel."""
+    named = kernel in text
+    return named and re.search(rf"\b{re.escape(kernel)}\b", uncommented(text)) is not None
+
+
+def beside(found: ReadCuda, others: Sequence[tuple[str, str]], path: str, load: Load) -> ReadCuda:
+    """What a header holds together with the functions of others, given by path and text. A file
+    that defines a kernel under the name of one of the header's launches its own."""
+    own = found.library.unit
+    whole = n.Unit(own.path)
+    _add(whole, own)
+    named = {one.name for one in found.definitions}
+    headers: dict[str, Header] = {one.path: one for one in found.library.headers}
+    for place, (other, text) in enumerate(others, start=1):
+        prepared, included = gather(text, other, load)
+        prepared.beyond = place * BEYOND
+        unit = parse(prepared, own.path)
+        functions = (f for name in named for f in unit.functions.get(name, ()))
+        if any("__global__" in one.words for one in functions):
+            continue
+        _add(whole, unit)
+        headers |= {one.path: one for one in included if one.path not in headers}
+    inside = {path, *(other for other, _ in others)}
+    rest = [one for at, one in headers.items() if at not in inside]
+    library = Library(whole, rest, tensors=found.library.tensors)
+    return replace(found, library=library)
+
+
+def _add(whole: n.Unit, unit: n.Unit) -> None:
+    """What a file defines beside what is there; names of a kind that one thing has stay."""
+    for functions in unit.functions.items():
+        whole.functions.setdefault(functions[0], []).extend(functions[1])
+    for records in unit.records.items():
+        whole.records.setdefault(records[0], []).extend(records[1])
+    for name, declared in unit.declared.items():
+        whole.declared.setdefault(name, []).extend(declared)
+    for name, places in unit.instantiated.items():
+        whole.instantiated.setdefault(name, []).extend(places)
+    whole.aliases.update({k: v for k, v in unit.aliases.items() if k not in whole.aliases})
+    whole.constants.update({k: v for k, v in unit.constants.items() if k not in whole.constants})
+    whole.broken.extend(unit.broken)

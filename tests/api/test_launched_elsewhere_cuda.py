@@ -1,0 +1,149 @@
+"""Kernels of headers that files which include them launch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from api import reading_cache
+from api.extract import extract_file
+from api.including import forget_includes, includers
+from api.read_each import read_each
+from api.sources import source_files
+from kb.graph.decode import decode
+from kb.graph.encode import encode
+from kb.ir_text import to_text
+from kb.knowledge import KernelKnowledge
+
+HEADER = """#pragma once
+#include <cstdint>
+
+template <typename T>
+__global__ void scale(const T* x, T* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * T(2);
+}
+"""
+LAUNCHER = """#include "scale.cuh"
+
+void run(const float* x, float* y, int n, cudaStream_t stream) {
+  const int threads = 256;
+  const int blocks = (n + threads - 1) / threads;
+  scale<float><<<blocks, threads, 0, stream>>>(x, y, n);
+}
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TILELORE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(reading_cache, "reader_version", lambda: "1")
+    folder = tmp_path / "tree"
+    (folder / "csrc").mkdir(parents=True)
+    (folder / "setup.py").write_text("")
+    (folder / "csrc" / "scale.cuh").write_text(HEADER)
+    (folder / "csrc" / "run.cu").write_text(LAUNCHER)
+    forget_includes()
+    return folder
+
+
+def scale(package: Path) -> KernelKnowledge:
+    forget_includes()
+    (kernel,) = extract_file(package / "csrc" / "scale.cuh").kernels
+    return kernel
+
+
+def test_a_launch_in_a_file_that_includes_the_header_is_read_there(package: Path) -> None:
+    kernel = scale(package)
+    (launch,) = kernel.launches
+    assert (launch.file, launch.lines, launch.host_function) == ("csrc/run.cu", (6, 6), "run")
+    assert dict(launch.hints) == {"block_x": 256}
+    by_axis = {d.axis: d for d in kernel.decisions}
+    assert (by_axis["num_warps"].value, by_axis["num_warps"].file) == ("8", "csrc/run.cu")
+    assert (4, 4) in by_axis["num_warps"].lines
+    assert by_axis["grid_mapping"].file is None
+    assert any(file == "csrc/run.cu" for file, _ in by_axis["grid_mapping"].elsewhere)
+    last = len(HEADER.splitlines())
+    assert all(line <= last for d in kernel.decisions if d.file is None for _, line in d.lines)
+    stored = decode(encode(kernel).quads, to_text(kernel.kernel))
+    assert (stored.decisions, stored.launches) == (kernel.decisions, kernel.launches)
+
+
+def test_a_launch_of_its_own_is_all_that_counts(package: Path) -> None:
+    own = LAUNCHER.replace('#include "scale.cuh"', "").replace("256", "64")
+    (package / "csrc" / "scale.cuh").write_text(HEADER + own.replace("run(", "own("))
+    assert [one.file for one in scale(package).launches] == [None]
+
+
+def test_files_that_launch_it_are_alternatives_in_order(package: Path) -> None:
+    other = LAUNCHER.replace("void run", "void more").replace("256", "512")
+    (package / "csrc" / "more.cu").write_text(other)
+    assert [(one.file, one.host_function) for one in scale(package).launches] == [
+        ("csrc/more.cu", "more"),
+        ("csrc/run.cu", "run"),
+    ]
+
+
+def test_through_a_header_between(package: Path) -> None:
+    (package / "csrc" / "between.h").write_text('#include "scale.cuh"\n')
+    (package / "csrc" / "run.cu").write_text(LAUNCHER.replace("scale.cuh", "between.h"))
+    assert [one.file for one in scale(package).launches] == ["csrc/run.cu"]
+
+
+def test_another_header_of_that_name_lies_closer(package: Path) -> None:
+    (package / "csrc" / "near").mkdir()
+    (package / "csrc" / "near" / "run.cu").write_text(LAUNCHER)
+    (package / "csrc" / "near" / "scale.cuh").write_text(HEADER)
+    (package / "csrc" / "run.cu").unlink()
+    assert scale(package).launches == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        LAUNCHER.replace('"scale.cuh"', '"other/scale.cuh"'),
+        LAUNCHER.replace("scale<float><<<", "wide<float><<<"),
+        LAUNCHER + "\n__global__ void scale(float* y) { y[0] = 1.f; }\n",
+        '#include "scale.cuh"\n// scale<float><<<1, 32>>>(x, y, n);\n',
+    ],
+)
+def test_what_is_another_thing_of_its_name_launches_nothing(package: Path, changed: str) -> None:
+    (package / "csrc" / "run.cu").write_text(changed)
+    assert scale(package).launches == ()
+
+
+def test_headers_are_found_by_what_is_written(tmp_path: Path) -> None:
+    texts = {
+        "a/x.cuh": "",
+        "a/k.cu": '#include "x.cuh"\n',
+        "b/k.cu": "#include <a/x.cuh>\n",
+        "b/up.cu": '#include "../a/x.cuh"\n',
+        "b/other.cu": '#include "c/x.cuh"\n#include "x.cuh.h"\n',
+        "b/below.cu": '#include "../../a/x.cuh"\n',
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    forget_includes()
+    found = [path for path, _ in includers(tmp_path, "a/x.cuh")]
+    assert found == ["a/k.cu", "b/k.cu", "b/up.cu"]
+
+
+def test_a_change_of_the_launching_file_counts(package: Path) -> None:
+    def read_again() -> set[str]:
+        files = source_files([str(package)])
+        found = dict(read_each(files, jobs=1))
+        return {files[index].path.name for index, reading in found.items() if reading.again}
+
+    assert read_again() == {"scale.cuh"}
+    assert read_again() == set()
+    (package / "csrc" / "run.cu").write_text(LAUNCHER.replace("256", "128"))
+    assert read_again() == {"scale.cuh"}
+    (package / "csrc" / "notes.cu").write_text('#include "other.cuh"\n')
+    assert read_again() == set()
+    (package / "csrc" / "more.cu").write_text(LAUNCHER)
+    assert read_again() == {"scale.cuh"}
+    (package / "csrc" / "more.cu").unlink()
+    assert read_again() == {"scale.cuh"}
+    assert read_again() == set()
