@@ -156,9 +156,7 @@ def print_tuning(tuning: Mapping[str, Any]) -> None:
 def print_findings(findings: list[Mapping[str, Any]]) -> None:
     """What a reader should know."""
     for row in findings:
-        file = f" in {row['file']}" if "file" in row else ""
-        place = f"lines {lines_text(row['lines'])}{file}"
-        say(f"{row['severity']}: {row['rule']}, {place}: {row['message']}")
+        say(f"{row['severity']}: {row['rule']}, lines {lines_text(row['lines'])}: {row['message']}")
         if row["fix"]:
             say(f"    fix: {row['fix']}")
 

@@ -111,7 +111,6 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "message": finding.message,
         "fix": finding.fix,
         "lines": _ranges(finding.lines),
-        **({"file": finding.file} if finding.file else {}),
     }
 
 

@@ -66,7 +66,7 @@ def print_lint(sources: Sequence[SourceKnowledge]) -> None:
         if here != shown:
             console.say(f"{'' if shown is None else chr(10)}{here[0]}  {here[1]}")
             shown = here
-        place = f"{finding.file or here[0]}:{finding.lines[0][0]}"
+        place = f"{here[0]}:{finding.lines[0][0]}"
         console.say(f"  {place}: {finding.severity} [{finding.rule}] {finding.message}")
         for extra in _also(finding, others):
             console.say(f"      {extra}")

@@ -63,8 +63,7 @@ def _result(
 ) -> dict[str, Any]:
     kernel, names_ = kernels[0], [one.kernel.name for one in kernels]
     fix = f" Fix: {finding.fix}." if finding.fix else ""
-    path = finding.file or kernel.source.path
-    first, *others = [_place(path, lines) for lines in finding.lines]
+    first, *others = [_place(kernel, lines) for lines in finding.lines]
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": order[finding.rule],
@@ -81,11 +80,11 @@ def _result(
     return result
 
 
-def _place(path: str, lines: tuple[int, int]) -> dict[str, Any]:
+def _place(kernel: KernelKnowledge, lines: tuple[int, int]) -> dict[str, Any]:
     first, last = max(lines[0], 1), max(lines[1], lines[0], 1)
     return {
         "physicalLocation": {
-            "artifactLocation": {"uri": _uri(path)},
+            "artifactLocation": {"uri": _uri(kernel.source.path)},
             "region": {"startLine": first, "endLine": last},
         }
     }

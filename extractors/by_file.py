@@ -4,18 +4,20 @@ that any file has. What is told of a kernel names them in their files again."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kb.evidence import AxisNumerics, Decision, Diagnostic, Finding, Lines
 from kb.ir import Origin
 from kb.knowledge import KernelKnowledge
-from kb.space import Constraint, Launch, Tuning
+from kb.space import Constraint, Launch, Point, Tuning
 
 BEYOND = 10_000_000
 """More lines than a file may have."""
 
 _TOLD = re.compile(r"\b(lines? )(\d{8,9})(?:-(\d{8,9}))?\b")
+_AT = re.compile(r"@(\d{8,9})\b")
+"""A condition that is named by its line."""
 
 
 def in_their_files(known: KernelKnowledge, files: Sequence[str]) -> KernelKnowledge:
@@ -30,7 +32,7 @@ def in_their_files(known: KernelKnowledge, files: Sequence[str]) -> KernelKnowle
         tuning=_tuning(known.tuning, files),
         launches=tuple(_launch(one, files) for one in known.launches),
         constraints=tuple(_constraint(one, files) for one in known.constraints),
-        findings=tuple(_finding(one, files) for one in known.findings),
+        findings=tuple(_findings(known.findings, files)),
         numerics=tuple(_numerics(one, files) for one in known.numerics),
     )
 
@@ -64,7 +66,7 @@ def _words(text: str, files: Sequence[str]) -> str:
         file, (at, end) = _place((first, int(found[3] or first)), files)
         return f"{found[1]}{at}{f'-{end}' if found[3] else ''} of {file}"
 
-    return _TOLD.sub(told, text)
+    return _AT.sub(lambda found: f"@{int(found[1]) % BEYOND}", _TOLD.sub(told, text))
 
 
 def _decision(decision: Decision, files: Sequence[str], home: str) -> Decision:
@@ -84,13 +86,28 @@ def _launch(launch: Launch, files: Sequence[str]) -> Launch:
     if launch.lines[0] < BEYOND:
         return launch
     file, lines = _place(launch.lines, files)
-    return replace(launch, file=file, lines=lines)
+    return replace(
+        launch,
+        file=file,
+        lines=lines,
+        when=_words(launch.when, files),
+        grid=tuple(_words(one, files) for one in launch.grid),
+        hints=_point(launch.hints, files),
+        bindings=tuple(
+            replace(one, expression=_words(one.expression, files)) for one in launch.bindings
+        ),
+    )
+
+
+def _point(point: Point, files: Sequence[str]) -> Point:
+    return tuple((k, _words(v, files) if isinstance(v, str) else v) for k, v in point)
 
 
 def _tuning(tuning: Tuning, files: Sequence[str]) -> Tuning:
     spaces = tuple(
         replace(
             one,
+            when=_words(one.when, files),
             lines=_own(one.lines),
             reason=_words(one.reason, files) if one.reason else one.reason,
         )
@@ -105,6 +122,7 @@ def _own(lines: Lines | None) -> Lines | None:
 
 def _constraint(constraint: Constraint, files: Sequence[str]) -> Constraint:
     because = _words(constraint.because, files) if constraint.because else constraint.because
+    constraint = replace(constraint, expression=_words(constraint.expression, files))
     if constraint.lines is None or constraint.lines[0] < BEYOND:
         return replace(constraint, because=because)
     file, (first, last) = _place(constraint.lines, files)
@@ -112,19 +130,15 @@ def _constraint(constraint: Constraint, files: Sequence[str]) -> Constraint:
     return replace(constraint, because=because, lines=None, source=constraint.source or place)
 
 
-def _finding(finding: Finding, files: Sequence[str]) -> Finding:
-    """A finding at its lines in the kernel's own file; in the first other file where it has none
-    there."""
-    own, others = _apart(finding.lines, files)
-    file = None if own or not others else others[0][0]
-    shown = own or [lines for at, lines in others if at == file]
-    return replace(
-        finding,
-        lines=tuple(shown),
-        file=file,
-        message=_words(finding.message, files),
-        fix=_words(finding.fix, files) if finding.fix else finding.fix,
-    )
+def _findings(findings: Iterable[Finding], files: Sequence[str]) -> Iterator[Finding]:
+    """Findings at their lines in the kernel's own file; what another file alone shows is not about
+    the kernel."""
+    for finding in findings:
+        own, others = _apart(finding.lines, files)
+        if own or not others:
+            fix = _words(finding.fix, files) if finding.fix else finding.fix
+            message = _words(finding.message, files)
+            yield replace(finding, lines=tuple(own), message=message, fix=fix)
 
 
 def _numerics(row: AxisNumerics, files: Sequence[str]) -> AxisNumerics:

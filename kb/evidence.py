@@ -92,15 +92,13 @@ class Decision(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Shown):
-    """What a reader should know: a rule, what it saw, where, and what to do about it; `file` where
-    that is another one than the kernel's."""
+    """What a reader should know: a rule, what it saw, where, and what to do about it."""
 
     rule: str
     severity: Severity
     message: str
     lines: tuple[Lines, ...]
     fix: str | None = None
-    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

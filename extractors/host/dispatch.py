@@ -140,6 +140,8 @@ def chosen_kernel(material: Material) -> Iterator[Decision]:
     for device, lines in found.items():
         pattern = "framework-instead-of-the-kernel"
         pattern = "kernel-chosen-by-the-host" if others - {FRAMEWORK} else pattern
+        if material.launched_elsewhere and not device and not others - {FRAMEWORK}:
+            continue  # what a side computes without a kernel there need not be the work of this one
         yield Decision(
             axis="arch_dispatch" if device else "algorithm_selection",
             value="if capability" if device else "heuristic dispatch by shape/arch",

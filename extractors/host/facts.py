@@ -74,7 +74,8 @@ class HostFacts:
 class Material:
     """Events of one kernel: its searches, its launches, and what happened on the way to them;
     `kernels` names all that the file holds, `module` the file among others of the package,
-    `entered` the definition that each list of events is of."""
+    `entered` the definition that each list of events is of; `launched_elsewhere`: others do, which
+    have much else to do."""
 
     machine: Machine
     tree: ast.Module
@@ -88,6 +89,7 @@ class Material:
     events: Mapping[int, list[object]] = field(default_factory=dict)
     origins: Origins | None = None
     loader: ModuleLoader | None = None
+    launched_elsewhere: bool = False
     _numbers: dict[tuple[Expr, bool], int] = field(default_factory=dict)
     _others: dict[int, list[tuple[int, object]]] = field(default_factory=dict)
     _demands: dict[int, list[frozenset[int]]] = field(default_factory=dict)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from extractors.by_file import BEYOND
 from extractors.host.contiguity import made_contiguous, side_by_side
 from extractors.host.contracts import host_contracts
 from extractors.host.decisions import decisions_of
@@ -223,6 +224,7 @@ def _facts(
     material = Material(
         reader.machine, module, signature, frozenset(reader.kernels), reader.main,
         events=events, entered=reader.entered, origins=origins, loader=reader.loader,
+        launched_elsewhere=len(reader.analysed) > 1,
     )  # fmt: skip
     for number, rows in events.items():
         for event in rows:
@@ -304,5 +306,6 @@ def _diagnostics(reader: Interpreter, material: Material) -> tuple[Diagnostic, .
     rows += [
         Diagnostic(severity=Severity.NOTE, message=message, lines=lines)
         for message, lines in reader.notes[:20]
+        if lines is None or lines[0] < BEYOND  # of a module that launches it, other things are said
     ]
     return tuple(dict.fromkeys(rows))

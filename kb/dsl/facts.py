@@ -42,7 +42,6 @@ def finding(source: Source, fact: Fact) -> Finding:
         severity=_choice(source, fact, words.text("severity"), Severity, Severity.NOTE),
         lines=words.lines(),
         fix=words.text("fix"),
-        file=words.text("file"),
     )
     words.finish()
     return found

@@ -241,10 +241,7 @@ def _decision(decision: Decision) -> Fact:
 
 def _finding(finding: Finding) -> Fact:
     attributes = _attributes(
-        severity=(finding.severity.value,),
-        lines=_some(finding.lines),
-        file=_one(finding.file),
-        fix=_one(finding.fix),
+        severity=(finding.severity.value,), lines=_some(finding.lines), fix=_one(finding.fix)
     )
     return Fact("finding", (finding.rule, finding.message), attributes)
 

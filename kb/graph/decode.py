@@ -175,5 +175,4 @@ def finding_of(reading: Reading, node: str) -> Finding:
         message=reading.text(node, "tl:message"),
         lines=reading.lines(node),
         fix=reading.optional(node, "tl:fix"),
-        file=reading.optional(node, "tl:file"),
     )

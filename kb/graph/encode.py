@@ -214,5 +214,4 @@ def finding_facts(facts: Facts, node: str, finding: Finding) -> None:
     facts.add(node, "tl:severity", finding.severity.value)
     facts.add(node, "tl:message", finding.message)
     facts.maybe(node, "tl:fix", finding.fix)
-    facts.maybe(node, "tl:file", finding.file)
-    facts.lines(node, finding.lines, finding.file)
+    facts.lines(node, finding.lines)

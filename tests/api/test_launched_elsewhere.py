@@ -4,7 +4,6 @@ and read anew as those files change."""
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -13,15 +12,12 @@ import pytest
 from api import reading_cache
 from api.extract import extract_file, extract_many
 from api.json_form import extract_document
-from api.lint import print_lint, reports
 from api.read_each import read_each
-from api.sarif import sarif_document
 from api.sources import lone_file, source_files
 from extractors.host.modules import forget_imports
 from kb.dsl.from_knowledge import knowledge_document
 from kb.dsl.reader import read
 from kb.dsl.writer import write
-from kb.evidence import Finding, Severity
 from kb.graph.decode import decode
 from kb.graph.encode import encode
 from kb.graph.terms import vocabulary
@@ -128,27 +124,15 @@ def test_the_places_are_kept_in_graph_and_text(package: Path) -> None:
     jsonschema.validate(extract_document(extract_many(files)), SCHEMA)
 
 
-def test_findings_in_the_launching_file_are_shown_there(
-    package: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (source,) = extract_many([lone_file(str(package / "kernels.py"))])
-    (found,) = [k for k in source.kernels if k.kernel.name == "scale"]
-    told = Finding(
-        rule="number-compiled-in", severity=Severity.NOTE, message="m", lines=((11, 11),), file=OPS
-    )
-    told_too = replace(found, findings=(*found.findings, told))
-    source = replace(source, kernels=(told_too,))
-    assert told in decode(encode(told_too).quads, to_text(found.kernel)).findings
-    assert told in read(write(knowledge_document(told_too)), vocabulary()).document.findings
-    shown = [finding for finding, _ in reports([source])]
-    assert not [one for one in shown if one.rule == "never-launched"]
-    print_lint([source])
-    assert f"{OPS}:11: note" in capsys.readouterr().out
-    places = [
-        result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
-        for result in sarif_document([source])["runs"][0]["results"]
-    ]
-    assert places == [one.file or "pkg/kernels.py" for one in shown]
+def test_no_rule_says_that_nothing_launches_it(package: Path) -> None:
+    (package / "kernels.py").write_text(KERNEL.replace("def scale", "def scaling"))
+    assert "never-launched" in {f.rule for f in named(package, "scaling").findings}
+    (package / "ops.py").write_text(LAUNCHER.replace("scale", "scaling"))
+    forget_imports()
+    rows = named(package, "scaling").findings
+    assert "never-launched" not in {f.rule for f in rows}
+    last = len(KERNEL.splitlines())
+    assert all(line <= last for f in rows for _, line in f.lines)
 
 
 def test_a_change_of_the_launching_file_counts(package: Path) -> None:

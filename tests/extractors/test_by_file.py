@@ -37,7 +37,11 @@ def known(
         parameters=(),
         decisions=decisions,
         tuning=tuning or Tuning(),
-        launches=(Launch(grid=(), bindings=(), hints=(), lines=at(3, 5, 2)),),
+        launches=(
+            Launch(
+                grid=(), bindings=(), hints=(), lines=at(3, 5, 2), when=f"condition@{BEYOND + 7}"
+            ),
+        ),
         constraints=constraints,
         findings=findings,
         operations=0,
@@ -70,17 +74,20 @@ def test_launches_constraints_spaces_and_findings() -> None:
         rule="r",
         severity=Severity.NOTE,
         message=f"compare line {BEYOND + 12} and lines {BEYOND + 3}-{BEYOND + 4}",
-        lines=(at(12, 12, 1),),
+        lines=(at(12, 12, 1), at(5, 5)),
     )
+    other = replace(finding, lines=(at(12, 12, 1),))
     stated = Constraint(expression="n > 0", origin=Origin.STATED, lines=at(6, 6, 1))
     tuning = Tuning(
         lines=at(8, 8, 1), spaces=(GuardedPoints(when="always", points=(), lines=at(8, 9)),)
     )
-    told = in_their_files(known((), (finding,), (stated,), tuning), FILES)
-    assert (told.launches[0].file, told.launches[0].lines) == ("b.py", (3, 5))
+    told = in_their_files(known((), (finding, other), (stated,), tuning), FILES)
+    (launch,) = told.launches
+    assert (launch.file, launch.lines, launch.when) == ("b.py", (3, 5), "condition@7")
     assert (told.constraints[0].lines, told.constraints[0].source) == (None, "a.py:6")
-    assert (told.findings[0].file, told.findings[0].lines) == ("a.py", ((12, 12),))
-    assert told.findings[0].message == "compare line 12 of a.py and lines 3-4 of a.py"
+    (shown,) = told.findings
+    assert shown.lines == ((5, 5),)
+    assert shown.message == "compare line 12 of a.py and lines 3-4 of a.py"
     assert (told.tuning.lines, told.tuning.spaces[0].lines) == (None, (8, 9))
 
 

@@ -25,12 +25,12 @@ PREFIXES = "".join(
     if line.startswith("@prefix")
 )
 NODE_SHAPES = 49
-PROPERTY_SHAPES = 278
+PROPERTY_SHAPES = 277
 COUNTS = {
     "minCount": 164,
-    "maxCount": 155,
+    "maxCount": 154,
     "class": 89,
-    "datatype": 133,
+    "datatype": 132,
     "in": 20,
     "pattern": 12,
     "nodeKind": 11,
@@ -43,7 +43,7 @@ COUNTS = {
     "hasValue": 21,
     "minInclusive": 18,
     "minExclusive": 1,
-    "minLength": 100,
+    "minLength": 99,
 }
 
 

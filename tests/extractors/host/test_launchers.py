@@ -172,3 +172,18 @@ def copy(x):
 def test_kernels_that_a_library_launches(read: Read) -> None:
     facts = read(CUTILE, pkg__ops=STARTS)
     assert [(one.lines, one.host_function) for one in facts.launches] == [(place(8), "copy")]
+
+
+ELSE = LAUNCHER.replace(
+    "    k_scale[(x.shape[0],)](x, out, x.numel(), 256, num_warps=8)\n",
+    "    if x.shape[0] > 64:\n        k_scale[(x.shape[0],)](x, out, x.numel(), 256)\n"
+    "    else:\n        out = torch.mul(x, 2)\n",
+)
+
+
+def test_what_other_modules_compute_besides_is_no_alternative(read: Read) -> None:
+    own = read(KERNEL + ELSE.replace("from pkg.main import k_scale\n", ""))
+    assert "framework-instead-of-the-kernel" in {d.pattern for d in own.decisions}
+    facts = read(KERNEL, pkg__ops=ELSE)
+    assert facts.launches
+    assert "framework-instead-of-the-kernel" not in {d.pattern for d in facts.decisions}
