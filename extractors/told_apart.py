@@ -25,7 +25,8 @@ def kept_apart(
     detection: Detection, host: HostFacts, told: Sequence[Decision]
 ) -> Iterator[Decision]:
     """Stores to arrays that the kernel does not read, or only after it has written them, where no
-    launch gives one of them what it gives an array that is read."""
+    launch gives one of them what it gives an array that is read; nothing of the others where one
+    does."""
     facts, material, pattern = detection.facts, host.material, InPlaceUpdate()
     silent = facts.of_threads or any(d.axis == pattern.axis for d in told)
     if silent or material is None or not material.launches:
@@ -34,7 +35,7 @@ def kept_apart(
     read = {a.array for a in facts.loads} - {*back, None}
     written = dict.fromkeys(s.array for s in facts.stores if s.array not in {*read, None})
     names = [name for name in written if name is not None and _apart(material, name, read)]
-    if not names or not read:
+    if not names or not read or any(_shared(material, name, read) for name in written):
         return
     stores = [s for s in facts.stores if s.array in names]
     decision = pattern.decide(facts, OUT_OF_PLACE, [*facts.declared(*names), *stores])
@@ -69,6 +70,16 @@ def _apart(material: Material, name: str, read: set[str | None]) -> bool:
                 return False
             found = True
     return found
+
+
+def _shared(material: Material, name: str | None, read: set[str | None]) -> bool:
+    """Whether a launch gives an output what it gives an array that is read."""
+    for launch in material.launches:
+        given = {t for n, value in launch.args if n == name for t in _tensors(material, value)}
+        taken = {t for n, value in launch.args if n in read for t in _tensors(material, value)}
+        if given & taken:
+            return True
+    return False
 
 
 def _tensors(material: Material, value: Value) -> set[Value]:

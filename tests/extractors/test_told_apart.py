@@ -54,6 +54,11 @@ _EITHER = vary(
         pytest.param(_BACK, [OUT_OF_PLACE], id="the output is read back"),
         pytest.param(_EITHER, [], id="the output may be the input"),
         pytest.param(
+            vary(_BACK, ("tl.load(out + row * t)", "1.0"), ("(x, out, torch", "(x, x, torch")),
+            [],
+            id="one output of two is the input",
+        ),
+        pytest.param(
             vary(_TWICE, ("tl.store(out + row", "tl.store(x + row")), [], id="the input overwritten"
         ),
     ],
