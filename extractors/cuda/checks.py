@@ -7,7 +7,7 @@ an error. It is told in the words of the kernel: by parameter, or by template ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from extractors.cuda import nodes as n
@@ -63,12 +63,25 @@ _BYTES = re.compile(r"\bsizeof\(([\w:]+)\)")
 _SAME = re.compile(r"\bstd::is_same(?:_v<([\w:]+), ?([\w:]+)>|<([\w:]+), ?([\w:]+)>::value\b)")
 """How C++ asks whether two types are one."""
 
+_GIVEN = re.compile(r"(not )?\b([A-Za-z_]\w*(?:\.\w+)*)\.has_value\(\)")
+"""How C++ asks whether there is something. Source: std::optional."""
+
+_LAST = re.compile(r"\b([A-Za-z_]\w*)\.(shape|stride)\[\1\.(?:ndim|ndim\(\)) - 1\]")
+"""The last extent of a tensor, counted from the first."""
+
+_ADDRESS = re.compile(r"\b([A-Za-z_]\w*)\.data_ptr\(\)(?= %)")
+_BEHIND = re.compile(r"\*(\w+)")
+"""An address that something is left of, and what an address that is handed over leads to."""
+
 _POWER = re.compile(r"\((\w+(?:\.\w+)*) & \(?\1 - 1\)?\) == 0")
 """How C++ asks for a power of two."""
 
 
 MAX_STEPS = 3
 """Names behind names that a check is followed through."""
+
+MAX_CALLED = 2
+"""Functions, one calling the other, below one that is called, whose checks are looked at."""
 
 MAX_NAMES = 24
 """Names of one check that are looked up."""
@@ -109,6 +122,7 @@ def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
             yield Check(node, node.at)
         case n.If():
             yield from _passed(node)
+            yield from _under(node)
         case n.Switch(value=value, cases=cases):
             others = [body for label, body in cases if label is None]
             labels = [label for label, _ in cases if label is not None]
@@ -117,17 +131,60 @@ def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
                 yield Check(_one_of(tests), node.at)
 
 
-def checked_by(called: Sequence[n.Definition], arguments: Sequence[n.Expr]) -> Iterator[Check]:
-    """What a function of the host that is called checks before anything else can end it; nothing
-    for one that has overloads."""
+def _fixed(value: n.Expr | None, own: set[str]) -> bool:
+    """Whether a value is a number, or a constant that functions share."""
+    while isinstance(value, n.Cast):
+        value = value.operand
+    shared = isinstance(value, n.Name) and value.text not in own
+    return shared or isinstance(value, n.Constant)
+
+
+def _same(name: str, text: str, *own: Container[str]) -> bool:
+    """Whether functions share a name: it stands for itself, and this one has none of its own."""
+    return name == text and not any(name in one for one in own)
+
+
+def _done(statement: n.Stmt) -> n.Stmt | n.Expr:
+    """What a statement is for: a call by itself, or one whose message is streamed to it."""
+    inner: n.Stmt | n.Expr = statement.value if isinstance(statement, n.Do) else statement
+    while isinstance(inner, n.Binary) and inner.operator == "<<":
+        inner = inner.left
+    return inner
+
+
+def checked_by(
+    called: Sequence[n.Definition], arguments: Sequence[n.Expr],
+    functions: Mapping[str, Sequence[n.Definition]], depth: int = 0,
+) -> Iterator[Check]:  # fmt: skip
+    """What a function of the host that is called checks before anything else can end it, by itself
+    or by functions that it calls; nothing for one that has overloads."""
     if len(called) != 1 or {"__global__", "__device__"} & set(called[0].words):
         return
     names = [one.name for one in called[0].parameters]
-    given = tuple(zip(names, map(shown, arguments), strict=False))
+    made = {one.name: one for one in n.inside(called[0].body) if isinstance(one, n.Variable)}
+    given = (
+        *zip(names, map(shown, arguments), strict=False),
+        *(
+            (name, shown(one.value))
+            for name, one in made.items()
+            if "constexpr" in one.storage and _fixed(one.value, {*names, *made})
+        ),
+    )
     for statement in called[0].body.body:
-        inner = statement.value if isinstance(statement, n.Do) else statement
+        inner = _done(statement)
         for check in checked(inner):
-            yield replace(check, given=given)
+            used = {one.text for one in n.inside(check.condition) if isinstance(one, n.Name)}
+            shared = sorted(used - {*names, *made})
+            yield replace(check, given=(*given, *((name, name) for name in shared)))
+        if isinstance(inner, n.Call) and isinstance(inner.function, n.Name) and depth < MAX_CALLED:
+            next_ = functions.get(inner.function.text.rpartition("::")[2], ())
+            for check in checked_by(next_, inner.arguments, functions, depth + 1):
+                told = tuple(
+                    (name, text if text.isdigit() or _same(name, text, names, made)
+                     else in_words(text, dict(given), whole=True) or "?")
+                    for name, text in check.given or ()
+                )  # fmt: skip
+                yield replace(check, given=told)
 
 
 def dispatched(node: n.Call) -> Iterator[Check]:
@@ -138,6 +195,21 @@ def dispatched(node: n.Call) -> Iterator[Check]:
         asked = node.arguments[more]
         of = [*node.arguments[:more], *(n.Name(node.at, f"at::{one}") for one in types)]
         yield Check(_one_of([n.Binary(node.at, "==", asked, one) for one in of]), node.at)
+
+
+def _under(node: n.If) -> Iterator[Check]:
+    """What a branch checks before it goes on: it holds unless the other one is taken."""
+    for body, other in (
+        (node.then.body, denied(node.condition)),
+        (node.other.body, node.condition),
+    ):
+        if refuses(body) or any(isinstance(x, n.Call) and x.launch for x in n.inside(body)):
+            continue
+        for one in body:
+            inner = _done(one)
+            for check in checked(inner) if isinstance(inner, n.Call | n.Assert) else ():
+                either = n.Binary(check.at, "||", other, check.condition)
+                yield replace(check, condition=either)
 
 
 def _passed(node: n.If) -> Iterator[Check]:
@@ -262,7 +334,8 @@ def _in_kernel(check: Check, words: Mapping[str, str], made: Mapping[str, str]) 
     tensors = matches(check.condition)
     text = matched(check.condition) if tensors else shown(check.condition)
     if check.given is not None and text:
-        text = in_words(text, dict(check.given), whole=True) or ""
+        pointed = {name: given.removeprefix("&") for name, given in check.given}
+        text = in_words(_BEHIND.sub(r"\1", text), pointed, whole=True) or ""
     for _ in range(MAX_STEPS if made else 0):
         text = _NAME.sub(lambda one: made.get(one.group(), one.group()), text)
     for step in check.handed:
@@ -282,6 +355,8 @@ def in_words(
     with `whole`, of anything else. Other names stay, unless a parameter is called so; with `own`
     names of a function, it may speak of anything that these do not mean."""
     text = _BYTES.sub(r"bytes_of(\1)", _POWER.sub(r"is_power_of_two(\1)", text))
+    text = _GIVEN.sub(lambda one: f"{one[2]} {'==' if one[1] else '!='} none", text)
+    text = _ADDRESS.sub(r"\1.address", _LAST.sub(r"\1.\2[-1]", text))
     text = _SAME.sub(lambda same: " == ".join(filter(None, same.groups())), text)
     taken = {*words.values(), *(own or ())}
     known: list[bool] = []
@@ -298,7 +373,7 @@ def in_words(
         known.append(bool(made))
         if not made and (whole or head in taken):
             clashes.append(name)
-        return made or name.replace("::", ".")
+        return (made or name).replace("::", ".")
 
     clashes: list[str] = []
     made = _NAME.sub(renamed, text)

@@ -22,7 +22,7 @@ _AXES = ("x", "y", "z")
 ALIAS = "using "
 """What stands before the name of a type among the names of a launch; no name has a blank."""
 
-POINTERS = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr"})
+POINTERS = frozenset({"data_ptr", "const_data_ptr", "mutable_data_ptr", "data"})
 """Methods that give the place of a tensor's elements. Source: PyTorch, ATen/core/TensorBase.h."""
 
 
@@ -165,11 +165,25 @@ def owner(given: object, names: Names) -> list[str]:
                 node = names[text]
             case n.Field(operand=n.Name(text=text), name=name) if f"{text}.{name}" in names:
                 node = names[f"{text}.{name}"]
-            case n.Call(function=n.Field(operand=n.Name(text=text), name=name)):
-                return [text] if name in POINTERS else []
+            case n.Choice(then=then, other=n.Constant(value=None)):
+                node = then
+            case n.Choice(then=n.Constant(value=None), other=other):
+                node = other
+            case n.Call(function=n.Field(operand=operand, name=name)) if name in POINTERS:
+                return [held.text] if isinstance(held := _inside(operand), n.Name) else []
             case _:
                 break
     return []
+
+
+def _inside(node: n.Expr) -> n.Expr:
+    """What may be there or not, for what is there: `x.value()`, `*x`."""
+    match node:
+        case n.Call(function=n.Field(operand=operand, name="value"), arguments=()):
+            return operand
+        case n.Unary(operator="*", operand=operand):
+            return operand
+    return node
 
 
 def written_for(fitting: Sequence[n.Definition], found: LaunchSite) -> list[n.Definition]:

@@ -28,6 +28,7 @@ from extractors.cuda.contracts import (
 )
 from extractors.cuda.defined import with_definitions, with_dispatchers
 from extractors.cuda.empty_grid import empty_grids
+from extractors.cuda.followed_tests import chosen_by
 from extractors.cuda.grid_counts import counted
 from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.hollow import hollow, newer
@@ -183,7 +184,11 @@ def _stated(
     found: Sequence[LaunchSite], definition: n.Definition, library: Library
 ) -> list[Constraint]:
     """What the kernel asserts, and what every launch of it checks before."""
-    each = [{c.expression: c for c in stated(one.checks, one.words(definition))} for one in found]
+    chosen = chosen_by(found, definition)
+    each = [
+        {c.expression: c for c in stated(one.checks, one.words(definition) | chosen)}
+        for one in found
+    ]
     common = [c for text, c in each[0].items() if all(text in o for o in each)] if each else []
     own = stated(of_the_kernel(definition, library), words_inside(definition))
     traits = stated(of_traits(found, definition, library), words_inside(definition))

@@ -14,9 +14,9 @@ _EXTENTS = {"size": "shape", "stride": "stride", "sizes": "shape", "strides": "s
 _FACTS = {"numel": "numel", "scalar_type": "dtype", "dtype": "dtype", "dim": "ndim",
           "ndimension": "ndim", "sizes": "shape", "device": "device",
           "is_cuda": "is_cuda"}  # fmt: skip
-_HELD = frozenset({"unwrap"})
-"""Methods that give the number that a symbol was found to be. Source: SGLang,
-sgl_kernel/tensor.h."""
+_HELD = frozenset({"unwrap", "value"})
+"""Methods that give the number that a symbol was found to be, or what may be missing. Source:
+SGLang, sgl_kernel/tensor.h; std::optional."""
 _WORDS = {"&&": "and", "||": "or", "/": "//"}
 
 
@@ -48,7 +48,7 @@ def _shown(node: object, depth: int) -> str:
         case n.Index(operand=operand, index=index):
             return f"{shown(operand, depth + 1)}[{shown(index, depth + 1)}]"
         case n.Call(function=n.Field(operand=operand, name=name), arguments=arguments) if (
-            told := _of_tensor(shown(operand, depth + 1), name, arguments, depth)
+            told := _of_tensor(shown(_pointed(operand), depth + 1), name, arguments, depth)
         ):
             return told
         case n.Call(function=function, arguments=arguments):
@@ -63,6 +63,11 @@ def _shown(node: object, depth: int) -> str:
         case n.Variable(name=name):
             return name
     return "?"
+
+
+def _pointed(node: n.Expr) -> n.Expr:
+    """What an address leads to, by the address."""
+    return node.operand if isinstance(node, n.Unary) and node.operator == "*" else node
 
 
 def _of_tensor(tensor: str, name: str, arguments: tuple[object, ...], depth: int) -> str:

@@ -25,7 +25,8 @@ def values_taken(found: Sequence[LaunchSite], definition: n.Definition) -> Itera
         if not 1 < len(values) <= MAX_LABELS:
             continue
         text = " or ".join(f"{asked} == {value}" for value in values)
-        told = in_words(text, found[0].words(definition))
+        each = {in_words(text, one.words(definition)) for one in found}
+        told = next(iter(each)) if len(each) == 1 else text if text in each else None
         if told is not None:
             yield Constraint(
                 expression=told, origin=Origin.STATED, checked_by_host=True,

@@ -308,7 +308,9 @@ class Walker:
                 self._keep(kernel, (*thrown.shape, None)[:3], thrown.arguments, node.at, way)
             return
         name = node.function.text if isinstance(node.function, n.Name) else ""
-        self.checks += tuple(checked_by(self.functions.get(name, ()), node.arguments))
+        self.checks += tuple(
+            checked_by(self.functions.get(last_name(name), ()), node.arguments, self.functions)
+        )
         place = LAUNCHERS.get(name)
         if place is None or len(node.arguments) < 2:
             self._hands(node)

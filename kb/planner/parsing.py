@@ -51,6 +51,10 @@ CONSTANTS: dict[str, Scalar] = {
     "True": True, "true": True, "False": False, "false": False, "None": None, "none": None,
 }  # fmt: skip
 KEYWORDS = {"and", "or", "not", "in", "is", "if", "else", *CONSTANTS}
+OF_C = {"in", "is"}
+"""Words that stand between values here and that C++ programs call values by: where a value begins,
+they are its name."""
+
 LEVELS = {
     BinaryOperator.ADD: 6, BinaryOperator.SUBTRACT: 6, BinaryOperator.MULTIPLY: 7,
     BinaryOperator.DIVIDE: 7, BinaryOperator.FLOOR_DIVIDE: 7, BinaryOperator.MODULO: 7,
@@ -254,7 +258,7 @@ class Parser:
                 index = self.expression()
                 self.expect("]", "An index ends with `]`.")
                 expr = Index(expr, index)
-            elif self.here.kind == "name" and self.here.text not in KEYWORDS:
+            elif self.here.kind == "name" and self.here.text not in KEYWORDS - OF_C:
                 expr = Attribute(expr, self.take().text)
             else:
                 raise self.problem(f"a field name is missing before {self.shown()}", self.here.at)
@@ -268,7 +272,7 @@ class Parser:
             return Literal(unquoted(self.take().text))
         if token.kind == "name" and token.text in CONSTANTS:
             return Literal(CONSTANTS[self.take().text])
-        if token.kind == "name" and token.text not in KEYWORDS:
+        if token.kind == "name" and token.text not in KEYWORDS - OF_C:
             return self.name_or_call(self.take())
         if self.accept("["):
             return Sequence(SequenceKind.LIST, self.items("]")[0])

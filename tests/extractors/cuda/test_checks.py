@@ -11,6 +11,8 @@ from extractors.host.facts import HostFacts
 KERNEL = "template <int N>\n__global__ void k(float* x, int n, int rows) { BODY x[N] = n; }\n"
 HELPERS = (
     "void map(int size, int to) { if (size % to != 0) { exit(1); } }\n"
+    "void inner(const int size) { constexpr int SIXTEEN = 16; TORCH_CHECK(size % SIXTEEN == 0); }\n"
+    "void outer(int size, int* out) { inner(size); TORCH_CHECK(*out > 2) << 1; }\n"
     "void maybe(int size) { if (size > 4) { TORCH_CHECK(size == 8); } }\n"
 )
 LAUNCH = "k<4><<<rows, 128>>>(x, d, rows);"
@@ -51,11 +53,16 @@ def stated(found: HostFacts) -> list[str]:
     pytest.param("constexpr int N4 = 4; static_assert(d % N4 == 0);", ["n % N4 == 0"],
                  id="asserted by the host"),
     pytest.param("map(d, 16);", ["n % 16 == 0"], id="in a function that is called"),
-    pytest.param("maybe(d);", [], id="on one side in a function that is called"),
+    pytest.param("maybe(d);", ["n <= 4 or n == 8"], id="on one side in a function that is called"),
+    pytest.param("outer(d, &d);", ["n % 16 == 0", "n > 2"], id="in functions one calls the other"),
+    pytest.param('TORCH_CHECK_EQ(d % 4, 0) << "no";', ["n % 4 == 0"], id="with a streamed message"),
     pytest.param("TORCH_CHECK(n == 8);", [], id="of another thing called like a parameter"),
     pytest.param("if (d != 8) return;", [], id="leaves without an error"),
     pytest.param("if (d != 8) { rows = 1; }", [], id="goes on"),
-    pytest.param("if (rows > 4) { TORCH_CHECK(d == 8); }", [], id="only on one side"),
+    pytest.param("if (rows > 4) { TORCH_CHECK(d == 8); }", ["rows <= 4 or n == 8"],
+                 id="only on one side"),
+    pytest.param("if (rows > 4) { TORCH_CHECK(d == 8); throw 1; }", ["rows <= 4"],
+                 id="on a side that ends"),
     pytest.param("TORCH_CHECK(other == 8);", [], id="of something else"),
     pytest.param("TORCH_CHECK(x.dim(0) == d);", [], id="of a call"),
 ])  # fmt: skip
@@ -69,6 +76,8 @@ def test_checks_before_a_launch(check: str, expected: list[str]) -> None:
     pytest.param("TORCH_CHECK(a.is_contiguous());", ["x.stride[-1] == 1"], id="contiguous"),
     pytest.param("TORCH_CHECK(a.size(0) == rows);", ["x.shape[0] == rows"], id="extent"),
     pytest.param("TORCH_CHECK(a.numel() < 99);", ["x.numel < 99"], id="elements"),
+    pytest.param("TORCH_CHECK(a.stride(a.ndim() - 1) == 1);", ["x.stride[-1] == 1"],
+                 id="last stride, counted from the first"),
     pytest.param("TORCH_CHECK(b.is_contiguous());", [], id="of another tensor"),
     pytest.param("TORCH_CHECK(a.defined());", [], id="of another method"),
 ])  # fmt: skip
@@ -103,6 +112,31 @@ def test_types_and_ranks_of_tensors(check: str, expected: list[str]) -> None:
     launch = "k<<<1, 32>>>(a.data_ptr<float>(), b.data_ptr<float>(), n); }"
     (found,) = host_facts(read_cuda(kernel + host + launch, "k.cu")).values()
     assert stated(found) == expected
+
+
+def test_a_tensor_that_may_be_missing_and_one_called_by_a_word_of_the_grammar() -> None:
+    kernel = (
+        "__global__ void k(const float* in, const float* w, int n) { float a = in[n] + w[n]; }\n"
+    )
+    host = """void run(Tensor a, std::optional<Tensor> b, int n) {
+      TORCH_CHECK(a.numel() == n);
+      if (b.has_value()) { TORCH_CHECK(b->is_contiguous()); }
+      k<<<1, 32>>>(a.data_ptr<float>(), b.has_value() ? b->data_ptr<float>() : nullptr, n);
+    }"""
+    (found,) = host_facts(read_cuda(kernel + host, "k.cu")).values()
+    assert stated(found) == ["in.numel == n", "w == none or w.stride[-1] == 1"]
+
+
+def test_a_number_that_the_host_chooses_by_a_value_of_its_own() -> None:
+    choice = "if (wide == 4) {{ k<4>{0} }} else if (wide == 8) {{ k<8>{0} }}"
+    host = """void host(float* x, int wide, int d, int rows) {
+      TORCH_CHECK(wide == 4 || wide == 8);
+      %s
+    }"""
+    followed = host % choice.format("<<<rows, 128>>>(x, d, rows);")
+    assert stated(facts(followed)) == ["N == 4 or N == 8"]
+    swapped = followed.replace("k<8>", "k<4>")
+    assert stated(facts(swapped)) == ["wide == 4 or wide == 8"]
 
 
 def test_a_size_that_the_grid_is_made_of() -> None:
