@@ -69,6 +69,9 @@ _GIVEN = re.compile(r"(not )?\b([A-Za-z_]\w*(?:\.\w+)*)\.has_value\(\)")
 _LAST = re.compile(r"\b([A-Za-z_]\w*)\.(shape|stride)\[\1\.(?:ndim|ndim\(\)) - 1\]")
 """The last extent of a tensor, counted from the first."""
 
+_LARGEST = re.compile(r"\bstd::numeric_limits<(u?int32|int)(?:_t)?>::max\(\)")
+"""The largest number of a type. Source: C++ standard library, numeric_limits."""
+
 _ADDRESS = re.compile(r"\b([A-Za-z_]\w*)\.data_ptr\(\)(?= %)")
 _BEHIND = re.compile(r"\*(\w+)")
 """An address that something is left of, and what an address that is handed over leads to."""
@@ -150,6 +153,16 @@ def _done(statement: n.Stmt) -> n.Stmt | n.Expr:
     while isinstance(inner, n.Binary) and inner.operator == "<<":
         inner = inner.left
     return inner
+
+
+def callees(
+    name: str, functions: Mapping[str, Sequence[n.Definition]], owner: n.Record | None
+) -> Sequence[n.Definition]:
+    """The functions that a call of the host may mean: methods of the struct at hand, else functions
+    of the file."""
+    last = name.rpartition("::")[2]
+    own = [one for one in owner.methods if one.name == last] if owner is not None else []
+    return own or functions.get(last, ())
 
 
 def checked_by(
@@ -356,6 +369,7 @@ def in_words(
     names of a function, it may speak of anything that these do not mean."""
     text = _BYTES.sub(r"bytes_of(\1)", _POWER.sub(r"is_power_of_two(\1)", text))
     text = _GIVEN.sub(lambda one: f"{one[2]} {'==' if one[1] else '!='} none", text)
+    text = _LARGEST.sub(lambda one: _NUMBERS[f"{one[1].upper()}_MAX"], text)
     text = _ADDRESS.sub(r"\1.address", _LAST.sub(r"\1.\2[-1]", text))
     text = _SAME.sub(lambda same: " == ".join(filter(None, same.groups())), text)
     taken = {*words.values(), *(own or ())}
@@ -368,8 +382,8 @@ def in_words(
         type_ = _TYPE.fullmatch(name)
         if type_ is not None and type_.group(1) in _TYPES and name not in words:
             return f"torch.{_TYPES[type_.group(1)]}"
-        head, dot, rest = name.partition(".")
-        made = words.get(name) or (words[head] + dot + rest if head in words else "")
+        head, _, rest = name.replace("::", ".").partition(".")
+        made = words.get(name) or (f"{words[head]}.{rest}" if rest and head in words else "")
         known.append(bool(made))
         if not made and (whole or head in taken):
             clashes.append(name)

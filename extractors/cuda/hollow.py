@@ -11,12 +11,40 @@ from kb.space import Constraint, implied
 
 _CONDITION = re.compile(r"\s*#\s*if\b(?P<rest>.*)")
 _LEAST = re.compile(r"__CUDA_ARCH__\s*>=\s*(\d{3,4})\b|\b(\d{3,4})\s*<=\s*__CUDA_ARCH__")
+_BELOW = re.compile(r"__CUDA_ARCH__\s*<\s*(\d{3,4})\b")
+_STOP = re.compile(r"\b__trap\(\)|\"trap;|\bprintf\(|\bassert\((?:false|0)\b")
+_ENDS = re.compile(
+    r"(?:\b__trap\(\)|\b(?:asm|__asm__)\s+(?:volatile|__volatile__)?\s*\([^;]*;[^;]*\)"
+    r"|\bprintf\([^;]*\)|\bassert\((?:false|0)[^;]*\)|\breturn)\s*;"
+    r"|\bif\s*\([^;{]*\)(?=\s*[{_p])|[{}]"
+)
+"""What stops a kernel, and what stands around it: a test of the thread, a return."""
+
 _DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
 
 
 def hollow(kernel: n.Definition, rows: list[str]) -> Hollow | None:
-    """Whether nothing but one condition on the target, and what it holds, stands in the body of a
-    kernel; `rows` are the lines of its file without comments."""
+    """Whether a kernel has nothing in its body on older targets: one condition holds all of it, or
+    another definition stands for them; `rows` are the lines of its file without comments."""
+    return _inside(kernel, rows) or _beside(kernel, rows)
+
+
+def _beside(kernel: n.Definition, rows: list[str]) -> Hollow | None:
+    """A kernel of the same name with nothing in its body on the other side of a condition."""
+    empty = re.compile(rf"\b{re.escape(kernel.name)}\s*\([^{{}}]*\)\s*\{{\s*(?:return\s*;)?\s*\}}")
+    for at in range(1, kernel.at.line):
+        opening = _CONDITION.match(rows[at - 1])
+        below = _BELOW.search(opening["rest"]) if opening is not None else None
+        if opening is None or below is None or "||" in opening["rest"]:
+            continue
+        then, other = _sides(rows, at, len(rows))
+        if kernel.body.at.line in other and empty.search("\n".join(rows[x - 1] for x in then)):
+            return Hollow(int(below[1]) // 10, ((at, then[-1]),))
+    return None
+
+
+def _inside(kernel: n.Definition, rows: list[str]) -> Hollow | None:
+    """Nothing but one condition on the target, and what it holds, in a body."""
     first, last = kernel.body.at.line, kernel.at.end_line
     inside = [at for at in range(first + 1, last) if rows[at - 1].strip()]
     opening = _CONDITION.match(rows[inside[0] - 1]) if len(inside) > 2 else None
@@ -35,6 +63,46 @@ def hollow(kernel: n.Definition, rows: list[str]) -> Hollow | None:
             return None
     ends = ((inside[0], inside[0]), (inside[-1], inside[-1]))
     return Hollow(int(least[1] or least[2]) // 10, ends)
+
+
+def stopped(kernel: n.Definition, rows: list[str]) -> Iterator[Constraint]:
+    """What a kernel asks of the device that stops, with a trap or a message, on older ones."""
+    first, last = kernel.body.at.line, kernel.at.end_line
+    for at in range(first, last):
+        opening = _CONDITION.match(rows[at - 1])
+        if opening is None or "||" in opening["rest"]:
+            continue
+        least, below = _LEAST.search(opening["rest"]), _BELOW.search(opening["rest"])
+        found = least or below
+        if found is None:
+            continue
+        then, other = _sides(rows, at, last)
+        text = " ".join(rows[one - 1] for one in (other if least else then))
+        if _STOP.search(text) and not _ENDS.sub("", text).strip():
+            number = int(next(filter(None, found.groups()))) // 10
+            yield implied(
+                f"10 * capability[0] + capability[1] >= {number}",
+                "the kernel stops on older devices",
+                "refuse them before the launch",
+                (at, at),
+            )
+            return
+
+
+def _sides(rows: list[str], at: int, last: int) -> tuple[list[int], list[int]]:
+    """Lines of the two sides of a condition of the preprocessor."""
+    sides: tuple[list[int], list[int]] = ([], [])
+    depth, side = 0, 0
+    for line in range(at + 1, last):
+        word = _DIRECTIVE.match(rows[line - 1])
+        if word and word[1] == "endif" and not depth:
+            return sides
+        if word and word[1] in ("else", "elif") and not depth:
+            side = 1
+            continue
+        depth += {"if": 1, "ifdef": 1, "ifndef": 1, "endif": -1}.get(word[1], 0) if word else 0
+        sides[side].append(line)
+    return [], []
 
 
 def newer(found: Hollow | None) -> Iterator[Constraint]:

@@ -73,7 +73,8 @@ class LaunchSite:
         held = {shown(value): label for value, label in self.cases}
         names = [*(one.name for one in definition.template[: len(self.kernel.arguments)]),
                  *(one.name for one in definition.parameters)]  # fmt: skip
-        pairs = list(zip(names, (*self.kernel.arguments, *self.arguments), strict=False))
+        written = self.kernel.arguments[: len(definition.template)]
+        pairs = list(zip(names, (*written, *self.arguments), strict=False))
         free = own.keys() - {parameter for parameter, _ in pairs}
         found = {name: name for name in self._fed() if name not in own or name in free}
         for parameter, given in pairs:

@@ -27,11 +27,13 @@ from extractors.cuda.contracts import (
     whole_warps,
 )
 from extractors.cuda.defined import with_definitions, with_dispatchers
+from extractors.cuda.element_types import element_types
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.followed_tests import chosen_by
 from extractors.cuda.grid_counts import counted
 from extractors.cuda.handed_on import Handings, handed_on
-from extractors.cuda.hollow import hollow, newer
+from extractors.cuda.hollow import hollow, newer, stopped
+from extractors.cuda.host_habits import HostHabits
 from extractors.cuda.instruction_sets import needs
 from extractors.cuda.large_block import large_blocks
 from extractors.cuda.launch_errors import LaunchErrors
@@ -40,7 +42,12 @@ from extractors.cuda.launch_site import LaunchSite, constant, launch_of, written
 from extractors.cuda.left_out import left_out
 from extractors.cuda.library import Library
 from extractors.cuda.overlap import Overlap
-from extractors.cuda.own_checks import of_the_kernel, of_traits, words_inside
+from extractors.cuda.own_checks import (
+    compiled_for,
+    of_the_kernel,
+    of_traits,
+    words_inside,
+)
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
@@ -94,6 +101,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
         id(m) for many in unit.records.values() for one in many for m in one.methods
     )
     errors = LaunchErrors(origins, found.library, methods)
+    habits = HostHabits(origins, found.library, found.text, path)
     texts = Texts(found.text, unit.functions, found.macros)
     targets, settings = Compiled.of(found, texts.rows()), Settings(found.library)
     for kernel, definition in pairs:
@@ -137,9 +145,11 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             *(c for one in mine for c in divisors(one.names)),
             *extents(kernel, launches, empty),
             *newer(hollows := hollow(definition, texts.rows())),
+            *stopped(definition, texts.rows()),
             *needs(kernel, found.targets),
         ]
         kept += [*_stated(mine, definition, found.library), *values_taken(mine, definition)]
+        kept += element_types(mine, definition)
         kept += whole_shares(mine, definition)
         vectors = (v for one in mine for v in vector_choice(definition, one.kernel, one.cases,
                                                             one.names))  # fmt: skip
@@ -159,6 +169,7 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
             asserted=assertions.before(mine), counted=counted(mine, definition),
+            habits=habits.of(mine, (*hosts, *tops), definition),
             decisions=tuple(dict.fromkeys(
                 (*with_definitions((*warps, *tiles), texts.rows()), *grids, *chosen, *compiled,
                  *blocks, *parts, *others, *vectors,
@@ -190,8 +201,10 @@ def _stated(
         for one in found
     ]
     common = [c for text, c in each[0].items() if all(text in o for o in each)] if each else []
-    own = stated(of_the_kernel(definition, library), words_inside(definition))
-    traits = stated(of_traits(found, definition, library), words_inside(definition))
+    inside = words_inside(definition)
+    asserted = list(of_the_kernel(definition, library))
+    own = stated(asserted, compiled_for(asserted, definition, library) | inside)
+    traits = stated(of_traits(found, definition, library), inside)
     return [*own, *traits, *common]
 
 

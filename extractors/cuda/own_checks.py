@@ -43,6 +43,28 @@ def words_inside(definition: n.Definition) -> dict[str, str]:
     return {name: name for name in names}
 
 
+def compiled_for(
+    checks: Sequence[Check], definition: n.Definition, library: Library
+) -> dict[str, str]:  # fmt: skip
+    """Names of assertions that neither the kernel nor its file says anything of: what the file is
+    compiled with sets them."""
+    declared = {one.name for one in n.inside(definition.body) if isinstance(one, n.Variable)}
+    called = {
+        id(one.function)
+        for check in checks
+        for one in n.inside(check.condition)
+        if isinstance(one, n.Call)
+    }
+    return {
+        one.text: one.text
+        for check in checks
+        if check.given is None
+        for one in n.inside(check.condition)
+        if isinstance(one, n.Name) and one.text.isidentifier() and id(one) not in called
+        and one.text not in declared and not _known(one.text, library.unit, {})
+    }  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class _Body:
     """A function and what its names are in the words of the kernel."""
@@ -105,6 +127,10 @@ def _told(body: _Body, known: Mapping[str, n.Expr]) -> dict[str, str]:
         told = text if text.isdigit() else in_words(text, words, whole=True)
         if told:
             words[name] = told if told.isalnum() else f"({told})"
+    for one in n.inside(body.function.body) if body.depth else ():
+        made = in_words(shown(one.type), words) if isinstance(one, n.Alias) else None
+        if isinstance(one, n.Alias) and made:
+            words.setdefault(one.name, made)
     return words
 
 

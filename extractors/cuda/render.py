@@ -6,6 +6,7 @@ from extractors.cuda import nodes as n
 
 MAX_DEPTH = 24
 MAX_TEXT = 400
+MAX_SHIFT = 64
 _COMPARED = 3
 _LEVELS = {"||": 1, "&&": 2, **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), _COMPARED),
            "+": 4, "-": 4, "*": 5, "/": 5, "%": 5}  # fmt: skip
@@ -34,6 +35,10 @@ def _shown(node: object, depth: int) -> str:
         case n.CType(name=name, arguments=arguments, pointers=pointers, member=member):
             head = name + (_listed(arguments, depth, "<>") if arguments else "")
             return head + (f"::{member}" if member else "") + "*" * pointers
+        case n.Binary(
+            operator="<<", left=n.Constant(value=int(left)), right=n.Constant(value=int(right))
+        ) if 0 <= right < MAX_SHIFT:
+            return str(left << right)
         case n.Binary(operator=operator, left=left, right=right):
             level = _LEVELS.get(operator, 0)
             sides = [_side(left, level, depth), _side(right, level + 0.5, depth)]
@@ -86,7 +91,7 @@ def _side(node: object, level: float, depth: int) -> str:
     """A side of an operator; one that binds less than `level` stands in parentheses, and so does a
     comparison that is compared."""
     text = shown(node, depth + 1)
-    if not isinstance(node, n.Binary):
+    if not isinstance(node, n.Binary) or text.isdigit():
         return text
     own = _LEVELS.get(node.operator, 0)
     return text if own > level or (own == level != _COMPARED and level) else f"({text})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.called import Called, meant, through
-from extractors.cuda.checks import Check, checked, checked_by, dispatched, with_made
+from extractors.cuda.checks import Check, callees, checked, checked_by, dispatched, with_made
 from extractors.cuda.handed import (
     MAX_HANDED,
     Handed,
@@ -309,7 +309,7 @@ class Walker:
             return
         name = node.function.text if isinstance(node.function, n.Name) else ""
         self.checks += tuple(
-            checked_by(self.functions.get(last_name(name), ()), node.arguments, self.functions)
+            checked_by(callees(name, self.functions, self.owner), node.arguments, self.functions)
         )
         place = LAUNCHERS.get(name)
         if place is None or len(node.arguments) < 2:

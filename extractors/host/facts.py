@@ -20,7 +20,7 @@ from extractors.host.events import (
     SentinelRecord,
 )
 from extractors.host.expr import atoms, distinct_atoms
-from extractors.host.file_facts import EmptyGrid, Hollow, LargeBlock, Unread
+from extractors.host.file_facts import EmptyGrid, Habits, Hollow, LargeBlock, Unread
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
 from extractors.host.origins import Origins, RowHint, lines_of
@@ -67,6 +67,7 @@ class HostFacts:
     files: tuple[str, ...] = ()
     asserted: tuple[Lines, ...] = ()
     counted: tuple[str, ...] = ()
+    habits: Habits = field(default_factory=Habits)
     material: Material | None = field(default=None, compare=False, repr=False)
 
 

@@ -49,3 +49,24 @@ class Hollow:
 
     capability: int
     lines: tuple[Lines, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """A name of the host, of a function that it calls or of something that it declares, and where
+    it stands."""
+
+    name: str
+    lines: Lines
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What the functions do that launch a kernel: calls whose result nothing takes, variables that
+    keep what the first device answered, launches that name no stream beside tensors that have one,
+    and parameters that are handed the address of a tensor nothing is asked of."""
+
+    dropped: tuple[Habit, ...] = ()
+    kept: tuple[Habit, ...] = ()
+    streamless: tuple[Lines, ...] = ()
+    loose: tuple[Habit, ...] = ()

@@ -17,15 +17,33 @@ __global__ void twice(const float* x, float* out, int n) {
 #endif
 }
 """
+_STUB = """
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+__global__ void twice(const float* x, float* out, int n) {
+  return;
+}
+#else
+__global__ void twice(const float* x, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { out[i] = 2.0f * x[i]; }
+}
+#endif
+"""
 
 
 class EmptyBelowTarget(Rule):
-    """The whole body of a kernel stands under a condition that only newer targets meet, and nothing
-    stands there for others: a launch on an older device succeeds and writes nothing."""
+    """The whole body of a kernel stands under a condition that only newer targets meet, or another
+    definition with nothing in it stands for older ones: a launch there succeeds and writes
+    nothing."""
 
     name = "empty-below-target"
     dialects = ("cuda",)
-    matches = (Case(_GUARDED, "sm_90"), Case(vary(_GUARDED, (">= 900", ">= 1000")), "sm_100"))
+    matches = (
+        Case(_GUARDED, "sm_90"),
+        Case(vary(_GUARDED, (">= 900", ">= 1000")), "sm_100"),
+        Case(_STUB, "sm_80"),
+        Case(vary(_STUB, ("  return;\n", "")), "sm_80"),
+    )
     near_misses = (
         NearMiss(
             vary(_GUARDED, ("#endif", "#else\n  __trap();\n#endif")),
@@ -41,6 +59,19 @@ class EmptyBelowTarget(Rule):
         ),
         NearMiss(
             vary(_GUARDED, ("(__CUDA_ARCH__ >= 900)", "WIDE")), why="it does not ask for a target"
+        ),
+        NearMiss(
+            vary(_STUB, ("  return;", "  out[0] = 0.0f;")), why="older targets have another kernel"
+        ),
+        NearMiss(
+            vary(
+                _STUB,
+                (
+                    "void twice(const float* x, float* out, int n) {\n  return",
+                    "void once(int n) {\n  return",
+                ),
+            ),
+            why="what is empty there is another kernel",
         ),
     )
     seen = (

@@ -25,8 +25,9 @@ def facts(host: str, body: str = "") -> HostFacts:
 
 
 def stated(found: HostFacts) -> list[str]:
-    """Constraints that the code checks."""
-    return sorted(c.expression for c in found.constraints if c.checked_by_host)
+    """Constraints that the code checks in words."""
+    checked = (c for c in found.constraints if c.checked_by_host)
+    return sorted(c.expression for c in checked if "for elements" not in (c.because or ""))
 
 
 @pytest.mark.parametrize(("check", "expected"), [
@@ -48,6 +49,9 @@ def stated(found: HostFacts) -> list[str]:
     pytest.param("TORCH_CHECK(d % sizeof(float4) == 0);", ["n % bytes_of(float4) == 0"],
                  id="bytes of a type"),
     pytest.param("TORCH_CHECK(d <= INT32_MAX);", ["n <= 2147483647"], id="largest number"),
+    pytest.param("TORCH_CHECK(d < std::numeric_limits<int32_t>::max());", ["n < 2147483647"],
+                 id="largest number of a type"),
+    pytest.param("TORCH_CHECK(d <= (1 << 20));", ["n <= 1048576"], id="shifted number"),
     pytest.param("static_assert(LIMIT <= 4); TORCH_CHECK(d < 9);", ["n < 9"],
                  id="asserted of something else"),
     pytest.param("constexpr int N4 = 4; static_assert(d % N4 == 0);", ["n % N4 == 0"],
@@ -127,6 +131,15 @@ def test_a_tensor_that_may_be_missing_and_one_called_by_a_word_of_the_grammar() 
     assert stated(found) == ["in.numel == n", "w == none or w.stride[-1] == 1"]
 
 
+def test_a_method_that_checks_for_another() -> None:
+    host = """struct Runner {
+      int plan(int rows) const { TORCH_CHECK(rows * wide_ < 512); return rows; }
+      void run(float* x, int d) const { int made = plan(d); k<4><<<1, 32>>>(x, d, made); }
+      int wide_;
+    };"""
+    assert stated(facts(host)) == ["n * wide_ < 512"]
+
+
 def test_a_number_that_the_host_chooses_by_a_value_of_its_own() -> None:
     choice = "if (wide == 4) {{ k<4>{0} }} else if (wide == 8) {{ k<8>{0} }}"
     host = """void host(float* x, int wide, int d, int rows) {
@@ -137,6 +150,32 @@ def test_a_number_that_the_host_chooses_by_a_value_of_its_own() -> None:
     assert stated(facts(followed)) == ["N == 4 or N == 8"]
     swapped = followed.replace("k<8>", "k<4>")
     assert stated(facts(swapped)) == ["wide == 4 or wide == 8"]
+
+
+@pytest.mark.parametrize(("handed", "expected"), [
+    ("a.data_ptr<float>(), b.const_data_ptr<float>()", ["x.dtype == y.dtype == torch.float32"]),
+    ("a.data_ptr<scalar_t>(), (scalar_t*)b.data_ptr<scalar_t>()", ["x.dtype == y.dtype"]),
+    ("a.data_ptr<scalar_t>(), b.data_ptr<int64_t>()", ["y.dtype == torch.int64"]),
+    ("at, b.has_value() ? b->data_ptr<int>() : nullptr", ["x.dtype == y.dtype == torch.int32"]),
+    ("(float*)a.data_ptr(), static_cast<float*>(b.data_ptr())", []),
+    ("held.data<float>(), nullptr", ["x.dtype == torch.float32"]),
+])  # fmt: skip
+def test_types_that_pointers_are_asked_for(handed: str, expected: list[str]) -> None:
+    kernel = "__global__ void k(const void* x, void* y, int n) { }\n"
+    host = f"""void run(torch::Tensor a, torch::Tensor b, int n) {{
+      int* at = a.data_ptr<int>();
+      k<<<1, 32>>>({handed}, n);
+    }}"""
+    (found,) = host_facts(read_cuda(kernel + host, "k.cu")).values()
+    told = (c.expression for c in found.constraints if "for elements" in (c.because or ""))
+    assert sorted(told) == expected
+
+
+def test_a_kernel_that_is_written_for_one_type() -> None:
+    kernel = "template <>\n__global__ void k<half>(float* x, int n) { x[0] = n; }\n"
+    host = "void run(float* x, int d) { TORCH_CHECK(d > 4); k<half><<<1, 32>>>(x, d); }"
+    (found,) = host_facts(read_cuda(kernel + host, "k.cu")).values()
+    assert stated(found) == ["n > 4"]
 
 
 def test_a_size_that_the_grid_is_made_of() -> None:

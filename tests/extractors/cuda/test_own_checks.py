@@ -27,7 +27,8 @@ __global__ void k(int* x, int n) {
 
 def _told(text: str) -> list[str]:
     (found,) = host_facts(read_cuda(text, "k.cu")).values()
-    return sorted(c.expression for c in found.constraints if c.checked_by_host)
+    checked = (c for c in found.constraints if c.checked_by_host)
+    return sorted(c.expression for c in checked if "for elements" not in (c.because or ""))
 
 
 @pytest.mark.parametrize(
@@ -125,3 +126,18 @@ def test_a_check_of_what_chose_the_launch() -> None:
       if (bits < 8) { k<4><<<1, 32>>>(x); } else { k<8><<<1, 32>>>(x); }
     }"""
     assert _told(host) == ["bits == 4 or bits == 8"]
+
+
+@pytest.mark.parametrize(("body", "expected"), [
+    ("#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890\n  __trap();\n#else\n  x[0] = n;\n#endif",
+     ["10 * capability[0] + capability[1] >= 89"]),
+    ("#if __CUDA_ARCH__ >= 1000\n  x[0] = n;\n#else\n  if (threadIdx.x == 0) {\n"
+     '    printf("no");\n    __trap();\n  }\n#endif',
+     ["10 * capability[0] + capability[1] >= 100"]),
+    ("#if __CUDA_ARCH__ >= 1000\n  x[0] = n;\n#else\n  x[0] = 2 * n;\n#endif", []),
+    ("#if WIDE >= 1000\n  x[0] = n;\n#else\n  __trap();\n#endif", []),
+])  # fmt: skip
+def test_devices_that_a_kernel_stops_on(body: str, expected: list[str]) -> None:
+    text = f"__global__ void k(float* x, int n) {{\n{body}\n}}\n"
+    (found,) = host_facts(read_cuda(text, "k.cu")).values()
+    assert [c.expression for c in found.constraints if "capability" in c.expression] == expected

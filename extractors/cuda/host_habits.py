@@ -1,0 +1,235 @@
+"""What the functions of the host do that launch a kernel, beside launching it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from extractors.cuda import nodes as n
+from extractors.cuda.block_origin import BlockOrigins
+from extractors.cuda.block_size import place
+from extractors.cuda.launch_site import LaunchSite, owner
+from extractors.cuda.library import Library
+from extractors.cuda.tensors import address
+from extractors.host.file_facts import Habit, Habits
+from kb.evidence import Lines
+
+MAX_CALLERS = 2
+"""Functions of the file, one calling the other, that may ask for an error afterwards."""
+
+MAX_CALLED = 3
+"""Functions, one calling the other, that are followed to a question to the device."""
+
+_RESULTS = frozenset(
+    {
+        "cudaFuncSetAttribute", "cudaDeviceGetAttribute", "cudaGetDeviceProperties",
+        "cudaFuncGetAttributes", "cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+        "cudaOccupancyMaxPotentialBlockSize", "cudaMemsetAsync", "cudaMemset", "cudaMemcpyAsync",
+        "cudaMemcpy", "cudaMalloc", "cudaMallocAsync", "cudaMemcpyToSymbol",
+        "cudaMemcpyToSymbolAsync",
+    }
+)  # fmt: skip
+"""Functions that say by their result whether they did what they were asked. Source: CUDA Runtime
+API 13.0."""
+
+_ASKING = re.compile(
+    r"(?i)last_?error|launch_?check|check_?last|synchronize|cuda_?check|check_?cuda|check_?error|gpu_?assert"
+)
+"""Names of what asks for an error of the runtime, be it a macro that is not shown."""
+
+_QUERIES = frozenset(
+    {
+        "cudaDeviceGetAttribute", "cudaGetDeviceProperties", "getCurrentDeviceProperties",
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaOccupancyMaxPotentialBlockSize",
+        "getDeviceProperties",
+    }
+)  # fmt: skip
+"""Questions whose answer hangs on the device. Source: CUDA Runtime API 13.0, device management and
+occupancy; PyTorch, ATen/cuda/CUDAContext.h."""
+
+_TENSORS = frozenset({"Tensor", "at::Tensor", "torch::Tensor", "torch::stable::Tensor"})
+_OF_TORCH = re.compile(r'#\s*include\s*[<"](?:torch|ATen|c10)/')
+_BOUND = re.compile(r"\b(?:PYBIND11_MODULE|TORCH_LIBRARY\w*|STABLE_TORCH_LIBRARY\w*)\b")
+"""What makes functions of a file known to Python: they are called from there. Source: pybind11;
+PyTorch, torch/library.h."""
+
+_OF_LAYOUT = frozenset(
+    {"contiguous", "is_contiguous", "stride", "strides", "is_non_overlapping_and_dense",
+     "packed_accessor32", "packed_accessor64", "sym_stride"}
+)  # fmt: skip
+"""Methods that ask how a tensor's elements lie, give one whose elements follow each other, or hand
+its strides over. Source: PyTorch, ATen/core/TensorBase.h."""
+
+
+@dataclass(slots=True)
+class HostHabits:
+    """The habits of the functions of one file; `text` is what it says before it is prepared."""
+
+    origins: BlockOrigins
+    library: Library
+    text: str
+    path: str
+    _asking: dict[int, bool] = field(default_factory=dict)
+
+    def of(self, sites: Sequence[LaunchSite], functions: Sequence[n.Definition],
+           definition: n.Definition) -> Habits:  # fmt: skip
+        """What the functions that the launches stand in, and lead to them, do."""
+        hosts = list({id(one): one for one in functions}.values())
+        return Habits(
+            dropped=tuple(dict.fromkeys(x for one in hosts for x in self._dropped(one))),
+            kept=tuple(dict.fromkeys(x for one in hosts for x in self._kept(one))),
+            streamless=tuple(dict.fromkeys(self._streamless(hosts, definition))),
+            loose=tuple(self._loose(sites, hosts, definition)),
+        )
+
+    def _dropped(self, function: n.Definition) -> Iterator[Habit]:
+        """Calls of the runtime that are statements of their own, after which neither the function
+        nor who calls it in the file asks for an error by a name that says so."""
+        for one in n.inside(function.body):
+            call = one.value if isinstance(one, n.Do) else None
+            if isinstance(call, n.Call) and isinstance(call.function, n.Name) and not call.launch:
+                name = call.function.text.removeprefix("::")
+                if name in _RESULTS and not self._asked(function, call.at.line, MAX_CALLERS):
+                    yield Habit(name, place(call.at))
+
+    def _asked(self, function: n.Definition, line: int, callers: int) -> bool:
+        """Whether a function from a line on, or a caller in the file after the call, asks."""
+        return _asked_after(function, line) or any(
+            self._asked(caller, call.at.line, callers - 1)
+            for caller, call in (self.origins.callers(function.name) if callers else ())
+            if caller is not function
+        )
+
+    def _kept(self, function: n.Definition) -> Iterator[Habit]:
+        """Variables that live on after the function and hold what one device answered."""
+        called = [function, *self._called(function)]
+        for holder in called:
+            static = {
+                one.name: one
+                for one in n.inside(holder.body)
+                if isinstance(one, n.Variable) and "static" in one.storage
+                and not one.type.extents and not one.type.arguments
+            }  # fmt: skip
+            for kept in static.values():
+                if kept.value is not None and self._asks(kept.value, 0):
+                    yield Habit(kept.name, place(kept.at))
+            for one in n.inside(holder.body):
+                if isinstance(one, n.Call) and _name(one) in _QUERIES and one.arguments:
+                    given = one.arguments[0]
+                    out = given.operand if isinstance(given, n.Unary) else None
+                    if isinstance(out, n.Name) and out.text in static:
+                        yield Habit(out.text, place(static[out.text].at))
+
+    def _called(self, function: n.Definition) -> Iterator[n.Definition]:
+        """Functions of the same file that a function calls."""
+        for one in n.inside(function.body):
+            if isinstance(one, n.Call) and not one.launch:
+                for inner in self.library.unit.functions.get(_name(one), ()):
+                    if inner.at.path == self.path and "__global__" not in inner.words:
+                        yield inner
+
+    def _asks(self, node: object, depth: int) -> bool:
+        """Whether an expression asks the device, itself or in what it calls."""
+        for one in n.inside(node):
+            name = _name(one) if isinstance(one, n.Call) else ""
+            if name in _QUERIES:
+                return True
+            for inner in self.library.functions(name) if name and depth < MAX_CALLED else ():
+                if id(inner) not in self._asking:
+                    self._asking[id(inner)] = False
+                    self._asking[id(inner)] = self._asks(inner.body, depth + 1)
+                if self._asking[id(inner)]:
+                    return True
+        return False
+
+    def _streamless(
+        self, hosts: Sequence[n.Definition], definition: n.Definition
+    ) -> Iterator[Lines]:
+        """Launches that name no stream, in a file of tensors that have a current one."""
+        if not _OF_TORCH.search(self.text):
+            return
+        for one in (x for host in hosts for x in n.inside(host.body)):
+            if isinstance(one, n.Call) and one.launch and _name(one) == definition.name:
+                stream = one.launch[3] if len(one.launch) > 3 else n.Constant(one.at, 0, "i32")
+                if isinstance(stream, n.Constant) and not stream.value:
+                    yield place(one.at)
+
+    def _loose(
+        self, sites: Sequence[LaunchSite], hosts: Sequence[n.Definition], definition: n.Definition
+    ) -> Iterator[Habit]:
+        """Parameters that get the address of a tensor that the outermost function is given, about
+        whose layout nothing on the way asks."""
+        rows = [dict(self._handed(one, hosts, definition)) for one in sites]
+        for name, lines in rows[0].items() if rows else ():
+            if all(name in row for row in rows):
+                yield Habit(name, lines)
+
+    def _handed(
+        self, site: LaunchSite, hosts: Sequence[n.Definition], definition: n.Definition
+    ) -> Iterator[tuple[str, Lines]]:
+        tops = [one for one in hosts if one.name == site.top]
+        if len(tops) != 1 or site.levels:
+            return
+        tensors = {one.name for one in tops[0].parameters if one.type.name in _TENSORS}
+        if not _asks_some(tensors, site) and not _BOUND.search(self.text):
+            return  # who calls the function may ask
+        asked = _asked_of(tops[0], site)
+        for parameter, given in zip(definition.parameters, site.arguments, strict=False):
+            if parameter.type.pointers:
+                for tensor in owner(address(site, given), site.names):
+                    if tensor in tensors and tensor not in asked:
+                        yield parameter.name, place(tops[0].at)
+
+
+def _asked_after(function: n.Definition, line: int) -> bool:
+    """Whether a function names something from a line on that asks for the last error."""
+    for one in n.inside(function.body):
+        if max(one.at.line, one.at.end_line) >= line:
+            match one:
+                case n.Name(text=text) if _ASKING.search(text):
+                    return True
+                case n.Skipped(what=what) | n.Unread(what=what) if _ASKING.search(what):
+                    return True
+    return False
+
+
+def _asks_some(tensors: set[str], site: LaunchSite) -> bool:
+    """Whether the checks before a launch ask some tensor of the function for its layout."""
+    for check in site.checks:
+        names = dict(check.given or ())
+        for one in n.inside(check.condition):
+            called = one.function if isinstance(one, n.Call) else None
+            if isinstance(called, n.Field) and called.name in _OF_LAYOUT:
+                of = called.operand.text if isinstance(called.operand, n.Name) else ""
+                if names.get(of, of) in tensors:
+                    return True
+    return False
+
+
+def _asked_of(function: n.Definition, site: LaunchSite) -> set[str]:
+    """Names that the checks before a launch speak of, whose layout is asked for, that are given
+    another value, or that something is handed which may ask."""
+    found: set[str] = set()
+    for check in site.checks:
+        words = [name for _, name in check.given or ()]
+        found |= {one.text for one in n.inside(check.condition) if isinstance(one, n.Name)}
+        found |= set(words)
+    for one in n.inside(function.body):
+        match one:
+            case n.Call(function=n.Field(operand=operand, name=name)) if name in _OF_LAYOUT:
+                found |= {x.text for x in n.inside(operand) if isinstance(x, n.Name)}
+            case n.Assign(target=n.Name(text=text)):
+                found.add(text)
+            case n.Do(value=n.Call(function=n.Name(), arguments=arguments)):
+                found |= {x.text for x in arguments if isinstance(x, n.Name)}
+            case n.Skipped(what=what) | n.Unread(what=what):
+                found |= set(re.findall(r"\w+", what))
+    return found
+
+
+def _name(call: n.Call) -> str:
+    function = call.function
+    if isinstance(function, n.Name):
+        return function.text.rpartition("::")[2]
+    return function.name if isinstance(function, n.Field) else ""
