@@ -34,6 +34,13 @@ def config_lines(material: Material, search: SearchRecord) -> tuple[Lines, ...]:
     return (*made, *called, *in_place) if made or called else (search.lines,)
 
 
+def searched_at(material: Material | None, search: SearchRecord) -> list[Lines]:
+    """Where a search is made, and where its configurations are written down."""
+    made = [search.generator[1]] if search.generator else []
+    written = config_lines(material, search) if material is not None else ()
+    return list(dict.fromkeys((*made, search.lines, *written)))
+
+
 def configurations(origins: Origins | None, search: SearchRecord) -> ast.expr | None:
     """What a search is given as configurations, as it is written."""
     return _given(origins, search, "configs", search.place)

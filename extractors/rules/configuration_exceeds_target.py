@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import takewhile
 
+from extractors.host.configurations import searched_at
 from extractors.host.devices import targets_of
 from extractors.host.events import SearchRecord, TargetProfile
 from extractors.host.facts import Material
-from extractors.host.spaces import passed, space_lines
+from extractors.host.spaces import passed
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import AUTOTUNED, AUTOTUNED_PRODUCT, SEARCHED_PRODUCT
@@ -117,7 +118,7 @@ class ConfigurationExceedsTarget(Rule):
                 subject,
                 f"no target of its branch can hold the configuration {shown}{more}: {reason}",
                 "drop it, or guard it by the targets that can",
-                space_lines(search),
+                searched_at(material, search),
             )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from extractors.host.configurations import searched_at
 from extractors.host.events import SearchRecord
 from extractors.host.facts import Material, axis_atoms
-from extractors.host.spaces import space_lines, tried
+from extractors.host.spaces import tried
 from extractors.host.tuning import axis_names, carriers_known, effective_axes
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
@@ -103,7 +104,7 @@ class DeadTuningAxis(Rule):
                 "configurations that differ only there are timed as one",
                 f"carry `{name}` to the timed kernel (its arguments, or the hints function), "
                 "or drop it",
-                space_lines(search),
+                searched_at(subject.host.material, search),
             )
 
     def _left_out(
@@ -115,7 +116,7 @@ class DeadTuningAxis(Rule):
             f"every configuration has `{name}` ({value}), but the hints of the timed kernel do "
             "not carry it: it is never applied",
             f"carry `{name}` to the timed kernel and to the launch, or drop it",
-            space_lines(search),
+            searched_at(subject.host.material, search),
             Severity.NOTE,
         )
 
@@ -129,7 +130,7 @@ class DeadTuningAxis(Rule):
                 "the kernel loads anything that stages could overlap: configurations that differ "
                 "only there are the same program",
                 f"drop `{STAGES}` from the space",
-                space_lines(search),
+                searched_at(subject.host.material, search),
             )
 
 

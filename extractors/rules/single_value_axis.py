@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from extractors.host.configurations import searched_at
 from extractors.host.events import SearchRecord
 from extractors.host.expr import is_number
 from extractors.host.facts import Material
-from extractors.host.spaces import complete, passed, space_lines, tried
+from extractors.host.spaces import complete, passed, tried
 from extractors.host.tuning import axis_names, effective_axes
 from extractors.patterns.cases import vary
 from extractors.patterns.cases_pointer import PRODUCT_PERSISTENT_POINTER
@@ -97,7 +98,7 @@ class SingleValueAxis(Rule):
                         f"`{name}` is {values[0]} in all {count} configurations: "
                         "nothing is searched",
                         f"give `{name}` more values, or pass it as a constant",
-                        space_lines(search),
+                        searched_at(material, search),
                         Severity.NOTE,
                     )
             yield from self._passed(subject, material, search)

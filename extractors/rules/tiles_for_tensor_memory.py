@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from math import prod
 
 from extractors.host.conditions import parts
+from extractors.host.configurations import searched_at
 from extractors.host.devices import targets_of
 from extractors.host.events import Case as Branch
 from extractors.host.events import SearchRecord, TargetProfile
 from extractors.host.facts import Material
-from extractors.host.spaces import space_lines
 from extractors.patterns.cases import vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from extractors.rules.cases import SEARCHED_PRODUCT
@@ -110,7 +110,7 @@ class TilesForTensorMemory(Rule):
             f"({shown}{', …' if len(large) > 1 else ''}): {-(-words // GROUP)} registers for each "
             f"thread of a warp group, which has {REGISTERS} for all that it holds, and spills",
             "give the targets without tensor memory a branch of their own, with smaller tiles",
-            space_lines(search),
+            searched_at(material, search),
             Severity.WARNING,
         )
 
