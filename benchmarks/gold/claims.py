@@ -38,7 +38,14 @@ CONSTRAINTS = {
         r"\bint32\b|2\^3[12]|2147483647|(?:offsets|indices) (?:fit|in) (?:in )?32[- ]bit"
     ),
     "grid limit": re.compile(r"\b65535\b"),
-    "fixed block": re.compile(r"\bblockDim\.x == \d|\bblock_x == \d"),
+    "fixed block": re.compile(r"\bblockDim\.x == \w|\bblock_x == \w"),
+    "most threads": re.compile(
+        r"\bblockDim(?:\.x)? <= 1024\b|\bat most 1024\b|\bto 1024 threads\b|<= 1024 threads\b"
+        r"|\bbdx \* \w+ <= 1024\b|\btarget\.max_threads_per_block\b"
+    ),
+    "compiled for threads": re.compile(
+        r"\bblockDim(?:\.x)? <= \d|\bblock_x \* block_y \* block_z <=|^block_x <= "
+    ),
     "aligned": re.compile(
         r"\baligned to \d+ bytes|\b\d+-byte[- ]aligned|aligned to the vector|vector-aligned"
         r"|\.address %"
@@ -179,6 +186,16 @@ DEFECTS = {
         r"\bbranches\b.*\b(?:same|identical|alike)\b|\b(?:arms|defaults)\b.*\b(?:same|identical)\b"
         r"|\breturn the same\b|\bsame value for\b"
     ),
+    "result dropped": re.compile(
+        r"\bresults? of [\w` ,]+(?:is|are)? ?(?:dropped|ignored|not asked|not checked)"
+    ),
+    "kept for all devices": re.compile(r"\bfirst (?:device|call)\b|\bcached for all devices"),
+    "default stream": re.compile(r"\bdefault stream\b"),
+    "layout not asked": re.compile(
+        r"\bcontiguity\b.*\bnot (?:compared|checked)|\bneither\b.*\bcontiguity\b.*\bchecked"
+        r"|\bcontiguity and \w+ are not checked|\bnot checked to be contiguous"
+        r"|\bcontiguity [\w ]*unchecked|\bno contiguity check|\bcontiguity are taken without"
+    ),
     "shapes not compared": re.compile(
         r"\b(?:shapes?|sizes|extents|contiguity)\b.*\b(?:not|never) (?:compared|checked)"
         r"|\bnever (?:compared|checked against)\b|\bneither shape\b"
@@ -235,7 +252,9 @@ DEFECTS = {
         r"\bgrid of (?:zero|0|no) blocks|\bgrid has zero blocks|\b(?:empty|zero) grid\b"
         r"|\bzero[- ]block grid\b|\bgrid is empty\b|\bgrid\.x = 0\b"
     ),
-    "empty below a target": re.compile(r"\bbody is empty\b|\bempty body\b|\bbelow sm_?\d+"),
+    "empty below a target": re.compile(
+        r"\bbody is empty\b|\bempty body\b|\bbelow sm_?\d+|\bsm < \d+ stub"
+    ),
     "error not asked for": re.compile(
         r"\basks for no error\b|\blaunch errors? (?:(?:is|are) )?not asked"
         r"|\basking for the launch error|\bresults? of (?:the launch|cudaLaunch\w+) (?:is|are) "
