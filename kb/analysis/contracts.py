@@ -49,22 +49,35 @@ def _side_by_side(facts: Facts) -> Iterator[Constraint]:
 def _shared_strides(facts: Facts) -> Iterator[Constraint]:
     """One stride that places blocks or rows of several arrays: told of the first two."""
     strides = strides_of(facts)
-    users: dict[str, dict[str, Lines]] = {}
+    users: dict[tuple[str, int], dict[str, Lines]] = {}
     for access in facts.accesses:
         if access.mode in BULK or access.array is None:
             continue
         for name in sorted(access.strides & strides):
-            users.setdefault(name, {}).setdefault(access.array, access.node.lines)
-    shared = {name: arrays for name, arrays in users.items() if len(arrays) > 1}
+            for times in sorted(_times(access, name)):
+                users.setdefault((name, times), {}).setdefault(access.array, access.node.lines)
+    shared = {key: arrays for key, arrays in users.items() if len(arrays) > 1}
+    names = dict.fromkeys(name for name, _ in shared)
     if shared:
         arrays = next(iter(shared.values()))
-        axis = "[-2]" if len(shared) == 1 and arrays.keys() <= unit_strides(facts).keys() else ""
+        axis = "[-2]" if len(names) == 1 and arrays.keys() <= unit_strides(facts).keys() else ""
         yield implied(
             " == ".join(f"{array}.stride{axis}" for array in arrays),
-            f"{', '.join(f'`{name}`' for name in shared)} is the stride of all of them",
+            f"{', '.join(f'`{name}`' for name in names)} is the stride of all of them",
             "pass a stride for each array, or check that they are equal",
             min(arrays.values()),
         )
+
+
+def _times(access: Access, name: str) -> set[int]:
+    """How often a stride is taken for each place of a block or lane: rows of two parts lie twice as
+    far apart."""
+    return {
+        times
+        for index in access.index
+        for factors, times in index.terms
+        if len(factors) > 1 and any(atom.value == name for atom in factors)
+    }
 
 
 def _first_contents(facts: Facts) -> Iterator[Constraint]:

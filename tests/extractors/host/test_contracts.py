@@ -105,6 +105,13 @@ def test_what_the_program_asks_of_its_arrays() -> None:
     assert "x.stride[-1] == 1 and out.stride[-1] == 1 and y.stride[-1] == 1" in found
 
 
+def test_rows_of_two_parts_have_another_stride() -> None:
+    assert "y + row * sx" in _ROWS
+    doubled = _ROWS.replace("y + row * sx", "y + row * 2 * sx")
+    found = {c.expression for c in constraints_of(subject(doubled).facts)}
+    assert not any("x.stride[-2] ==" in one for one in found)
+
+
 def test_what_blocks_add_to_is_not_set_first() -> None:
     set_first = _ROWS.replace("    tl.atomic_add(", "    tl.store(out + at, v)\n    tl.atomic_add(")
     found = constraints_of(subject(set_first).facts)
