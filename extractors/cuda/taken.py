@@ -38,7 +38,7 @@ def values_taken(found: Sequence[LaunchSite], definition: n.Definition) -> Itera
 
 def _compared(site: LaunchSite) -> dict[str, tuple[str, int]]:
     """What the branches around a launch compare, with the value and the line, of the sides that are
-    taken where both are equal."""
+    taken where both are equal, and what is checked to be equal before it."""
     found: dict[str, tuple[str, int]] = {}
     for value, label in site.cases:
         found.setdefault(shown(value), (shown(label), value.at.line))
@@ -47,6 +47,12 @@ def _compared(site: LaunchSite) -> dict[str, tuple[str, int]]:
             case n.Binary(operator="==", left=left, right=right) if shown(test) in site.guards:
                 if isinstance(right, n.Constant | n.Name):
                     found.setdefault(shown(left), (shown(right), test.at.line))
+    for check in site.checks:
+        match check.condition:
+            case n.Binary(operator="==", left=left, right=n.Constant() | n.Name() as right) if (
+                check.given is None
+            ):
+                found.setdefault(shown(left), (shown(right), check.at.line))
     return found
 
 

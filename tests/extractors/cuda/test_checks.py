@@ -171,6 +171,14 @@ def test_types_that_pointers_are_asked_for(handed: str, expected: list[str]) -> 
     assert sorted(told) == expected
 
 
+def test_values_of_a_branch_and_of_a_check_on_its_other_side() -> None:
+    host = """void host(float* x, int d, int rows) {
+      if (d == 4) { k<4><<<rows, 128>>>(x, d, rows); }
+      else { TORCH_CHECK(d == 8); k<4><<<rows, 128>>>(x, d, rows); }
+    }"""
+    assert "n == 4 or n == 8" in stated(facts(host))
+
+
 def test_a_kernel_that_is_written_for_one_type() -> None:
     kernel = "template <>\n__global__ void k<half>(float* x, int n) { x[0] = n; }\n"
     host = "void run(float* x, int d) { TORCH_CHECK(d > 4); k<half><<<1, 32>>>(x, d); }"
