@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.cases import vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.evidence import Finding, Severity
 
 _PLAIN = """
@@ -48,6 +48,15 @@ class DefaultStream(Rule):
             why="no framework is there that has a current stream",
         ),
     )  # fmt: skip
+
+    seen = (
+        Seen(
+            "auto-gptq",
+            "autogptq_extension/cuda_256/autogptq_cuda_kernel_256.cu",
+            "VecQuant4MatMulKernel",
+            505,
+        ),
+    )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         lines = subject.host.habits.streamless

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.cases import vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.evidence import Finding, Severity
 
 _PLAIN = """
@@ -59,6 +59,10 @@ class KeptForAllDevices(Rule):
             vary(_PLAIN, ("= count(device);", "= 132;")), why="a number that no device was asked for"
         ),
     )  # fmt: skip
+
+    seen = (
+        Seen("sglang", "sglang/kernels/jit/csrc/elementwise/qknorm.cuh", "fused_qknorm_cta", 328),
+    )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         names = dict.fromkeys(one.name for one in subject.host.habits.kept)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.cases import vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.analysis.assumptions import unit_strides
 from kb.evidence import Finding, Severity
 
@@ -68,6 +68,10 @@ class LayoutNotAsked(Rule):
             why="addresses, whose caller is not known",
         ),
     )  # fmt: skip
+
+    seen = (
+        Seen("vllm", "csrc/layernorm_quant_kernels.cu", "rms_norm_static_fp8_quant_kernel", 65),
+    )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         dense = unit_strides(subject.facts)

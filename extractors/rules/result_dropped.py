@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.cases import vary
-from extractors.rules.base import Case, NearMiss, Rule, Subject
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
 from kb.evidence import Finding, Severity
 
 _PLAIN = """
@@ -72,6 +72,8 @@ void both(const float* x, float* out, int n, int bytes, cudaStream_t stream) {
             why="the result is compared",
         ),
     )  # fmt: skip
+
+    seen = (Seen("sglang", "sglang/kernels/jit/csrc/lplb/lp_prep.cuh", "lp_prep_kernel", 166),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         names = dict.fromkeys(one.name for one in subject.host.habits.dropped)
