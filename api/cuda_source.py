@@ -151,7 +151,7 @@ def _launched_elsewhere(
     told: dict[str, HostFacts] = {}
     for taken, some in groups.items():
         whole = beside(found, [(path, around[path]) for path in taken], inside, load)
-        facts = host_facts(whole)
+        facts = host_facts(whole, some)
         files = tuple(taken)
         told |= {k: replace(facts[k], files=files) for k in some if facts[k].launches}
     return told

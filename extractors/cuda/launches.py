@@ -1,11 +1,11 @@
 """What the host code of a file says of its kernels: launches, with the cases of their dispatch.
 
-Host code is read, never run. A launch in another file than its kernel's is not seen.
+Host code is read, never run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
@@ -75,8 +75,8 @@ from kb.space import Constraint, GuardedPoints, Launch, Point, Scalar, Tuning
 _BLOCK = frozenset(f"block_{axis}" for axis in "xyz")
 
 
-def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
-    """Launches and dispatched template arguments of every kernel, by its name."""
+def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[str, HostFacts]:
+    """Launches and dispatched template arguments of every kernel, or of some, by its name."""
     unit = found.library.unit
     names = frozenset(one.name for one in found.definitions)
     walker = Walker(found.library, names, asking(unit.functions))
@@ -105,6 +105,8 @@ def host_facts(found: ReadCuda) -> Mapping[str, HostFacts]:
     texts = Texts(found.text, unit.functions, found.macros)
     targets, settings = Compiled.of(found, texts.rows()), Settings(found.library)
     for kernel, definition in pairs:
+        if only is not None and kernel.name not in only:
+            continue
         every, whole = [d for _, d in pairs], unfolded(definition, found.library)
         mine = [one for one in walker.found if _is(one, definition, every, unit.functions)]
         launches = tuple(launch_of(one, definition, kernel.entry.parameter_names) for one in mine)
