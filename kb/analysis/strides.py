@@ -73,7 +73,7 @@ def strides_and_sizes(facts: Facts) -> tuple[set[str], set[str]]:
             bounds = _operands(facts, access.made, "shape")
             sizes |= {n for e in bounds for n in _named(e.atoms())}
         for factors in (f for e in exprs for one in nested(e) for f, _ in one.terms):
-            named = _named(_of_rests(factors)) - fixed
+            named = _named(_of_rests(factors) if facts.of_threads else factors) - fixed
             single |= named if access.made is not None or len(factors) > 1 else set()
             sizes |= named if len(named) > 1 else set()
         for one in exprs if facts.of_threads else ():
