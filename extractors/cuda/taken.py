@@ -3,6 +3,7 @@ own that compares one thing with a number."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
@@ -11,6 +12,8 @@ from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.render import shown
 from kb.evidence import Lines
 from kb.space import Constraint, Origin
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 MAX_APART = 60
 """Lines between branches that are told as one place."""
@@ -26,7 +29,7 @@ def values_taken(found: Sequence[LaunchSite], definition: n.Definition) -> Itera
             continue
         text = " or ".join(f"{asked} == {value}" for value in values)
         each = {in_words(text, one.words(definition)) for one in found}
-        told = next(iter(each)) if len(each) == 1 else text if text in each else None
+        told = next(iter(each)) if len(each) == 1 else in_words(text, _own(asked))
         if told is not None:
             yield Constraint(
                 expression=told, origin=Origin.STATED, checked_by_host=True,
@@ -34,6 +37,11 @@ def values_taken(found: Sequence[LaunchSite], definition: n.Definition) -> Itera
                 hint="add a branch for another value, or refuse it where the caller can see it",
                 lines=_place([row[asked][1] for row in rows]),
             )  # fmt: skip
+
+
+def _own(asked: str) -> dict[str, str]:
+    """The names of an expression, each by itself."""
+    return {name: name for name in _NAME.findall(asked)}
 
 
 def _compared(site: LaunchSite) -> dict[str, tuple[str, int]]:
