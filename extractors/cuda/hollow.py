@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.host.file_facts import Hollow
@@ -15,10 +15,14 @@ _BELOW = re.compile(r"__CUDA_ARCH__\s*<\s*(\d{3,4})\b")
 _STOP = re.compile(r"\b__trap\(\)|\"trap;|\bprintf\(|\bassert\((?:false|0)\b")
 _ENDS = re.compile(
     r"(?:\b__trap\(\)|\b(?:asm|__asm__)\s+(?:volatile|__volatile__)?\s*\([^;]*;[^;]*\)"
-    r"|\bprintf\([^;]*\)|\bassert\((?:false|0)[^;]*\)|\breturn)\s*;"
+    r"|\bprintf\([^;]*\)|\bassert\((?:false|0)[^;]*\)|\breturn\b[^;]*)\s*;"
     r"|\bif\s*\([^;{]*\)(?=\s*[{_p])|[{}]"
 )
 """What stops a kernel, and what stands around it: a test of the thread, a return."""
+
+_TRAP = re.compile(r"\b__trap\(\)\s*;|\"trap;\"[^;]*;")
+MAX_CALLED = 24
+"""Functions that a kernel calls, one the other, that are looked at."""
 
 _DIRECTIVE = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
 
@@ -65,12 +69,47 @@ def _inside(kernel: n.Definition, rows: list[str]) -> Hollow | None:
     return Hollow(int(least[1] or least[2]) // 10, ends)
 
 
-def stopped(kernel: n.Definition, rows: list[str]) -> Iterator[Constraint]:
-    """What a kernel asks of the device that stops, with a trap or a message, on older ones."""
-    first, last = kernel.body.at.line, kernel.at.end_line
+def stopped(
+    kernel: n.Definition, rows: list[str], functions: Mapping[str, Sequence[n.Definition]]
+) -> Iterator[Constraint]:
+    """What a kernel asks of the device that stops, with a trap or a message, on older ones, itself
+    or in functions of its file that it calls."""
+    seen = [kernel]
+    for one in seen:
+        if len(seen) > MAX_CALLED:
+            break
+        meant = [functions.get(name, ()) for name in dict.fromkeys(_called(one))]
+        inner = [many[0] for many in meant if len(many) == 1]
+        seen += [x for x in inner if x.at.path == kernel.at.path and x not in seen]
+    for one in seen[:MAX_CALLED]:
+        found = list(_stopped(one, rows))
+        if found:
+            yield from found
+            return
+
+
+def _called(function: n.Definition) -> Iterator[str]:
+    """Functions that a function calls whatever holds, by their last names."""
+    chosen = {
+        id(x)
+        for one in n.inside(function.body)
+        if isinstance(one, n.If | n.Choice | n.Switch)
+        for part in n.parts(one)
+        for x in n.inside(part)
+    }
+    for one in n.inside(function.body):
+        if isinstance(one, n.Call) and isinstance(one.function, n.Name) and id(one) not in chosen:
+            yield one.function.text.rpartition("::")[2]
+
+
+def _stopped(function: n.Definition, rows: list[str]) -> Iterator[Constraint]:
+    """The same of one function, by a condition that stands in no branch."""
+    first, last = function.body.at.line, function.at.end_line
+    depth = 0
     for at in range(first, last):
+        depth += rows[at - 1].count("{") - rows[at - 1].count("}")
         opening = _CONDITION.match(rows[at - 1])
-        if opening is None or "||" in opening["rest"]:
+        if opening is None or "||" in opening["rest"] or depth != 1:
             continue
         least, below = _LEAST.search(opening["rest"]), _BELOW.search(opening["rest"])
         found = least or below
@@ -78,6 +117,9 @@ def stopped(kernel: n.Definition, rows: list[str]) -> Iterator[Constraint]:
             continue
         then, other = _sides(rows, at, last)
         text = " ".join(rows[one - 1] for one in (other if least else then))
+        trap = _TRAP.search(text)
+        if trap is not None and not re.search(r"\bif\b", text[: trap.start()]):
+            text = text[: trap.end()]  # nothing after it is reached
         if _STOP.search(text) and not _ENDS.sub("", text).strip():
             number = int(next(filter(None, found.groups()))) // 10
             yield implied(

@@ -147,7 +147,7 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
             *(c for one in mine for c in divisors(one.names)),
             *extents(kernel, launches, empty),
             *newer(hollows := hollow(definition, texts.rows())),
-            *stopped(definition, texts.rows()),
+            *stopped(definition, texts.rows(), unit.functions),
             *needs(kernel, found.targets),
         ]
         kept += [*_stated(mine, definition, found.library), *values_taken(mine, definition)]

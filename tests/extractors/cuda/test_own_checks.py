@@ -141,3 +141,15 @@ def test_devices_that_a_kernel_stops_on(body: str, expected: list[str]) -> None:
     text = f"__global__ void k(float* x, int n) {{\n{body}\n}}\n"
     (found,) = host_facts(read_cuda(text, "k.cu")).values()
     assert [c.expression for c in found.constraints if "capability" in c.expression] == expected
+
+
+@pytest.mark.parametrize("call", ["x[0] = made(n);", "if (n > 0) { x[0] = made(n); }"])
+def test_devices_that_a_function_of_the_kernel_stops_on(call: str) -> None:
+    text = (
+        "__device__ int made(int n) {\n#if __CUDA_ARCH__ < 890\n  __trap();\n  return 0;\n"
+        "#else\n  return n;\n#endif\n}\n"
+        f"__global__ void k(float* x, int n) {{ {call} }}\n"
+    )
+    (found,) = host_facts(read_cuda(text, "k.cu")).values()
+    told = [c.expression for c in found.constraints if "capability" in c.expression]
+    assert told == ([] if "if" in call else ["10 * capability[0] + capability[1] >= 89"])
