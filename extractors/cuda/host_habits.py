@@ -10,6 +10,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import place
 from extractors.cuda.launch_site import LaunchSite, owner
+from extractors.cuda.launchers import launches
 from extractors.cuda.library import Library
 from extractors.cuda.tensors import address
 from extractors.host.file_facts import Habit, Habits
@@ -72,13 +73,16 @@ class HostHabits:
     path: str
     _asking: dict[int, bool] = field(default_factory=dict)
 
-    def of(self, sites: Sequence[LaunchSite], functions: Sequence[n.Definition],
-           definition: n.Definition) -> Habits:  # fmt: skip
-        """What the functions that the launches stand in, and lead to them, do."""
-        hosts = list({id(one): one for one in functions}.values())
+    def of(
+        self, sites: Sequence[LaunchSite], holders: Sequence[n.Definition],
+        tops: Sequence[n.Definition], definition: n.Definition,
+    ) -> Habits:  # fmt: skip
+        """What the functions that the launches stand in do, and of tensors those that lead there."""
+        own = list({id(one): one for one in holders}.values())
+        hosts = list({id(one): one for one in (*holders, *tops)}.values())
         return Habits(
-            dropped=tuple(dict.fromkeys(x for one in hosts for x in self._dropped(one))),
-            kept=tuple(dict.fromkeys(x for one in hosts for x in self._kept(one))),
+            dropped=tuple(dict.fromkeys(x for one in own for x in self._dropped(one))),
+            kept=tuple(dict.fromkeys(x for one in own for x in self._kept(one))),
             streamless=tuple(dict.fromkeys(self._streamless(hosts, definition))),
             loose=tuple(self._loose(sites, hosts, definition)),
         )
@@ -122,12 +126,14 @@ class HostHabits:
                         yield Habit(out.text, place(static[out.text].at))
 
     def _called(self, function: n.Definition) -> Iterator[n.Definition]:
-        """Functions of the same file that a function calls."""
+        """Functions of the same file that a function calls and that launch nothing themselves."""
         for one in n.inside(function.body):
             if isinstance(one, n.Call) and not one.launch:
                 for inner in self.library.unit.functions.get(_name(one), ()):
                     if inner.at.path == self.path and "__global__" not in inner.words:
-                        yield inner
+                        if not any(isinstance(x, n.Call) and launches(x)
+                                   for x in n.inside(inner.body)):  # fmt: skip
+                            yield inner
 
     def _asks(self, node: object, depth: int) -> bool:
         """Whether an expression asks the device, itself or in what it calls."""

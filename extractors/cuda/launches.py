@@ -171,7 +171,7 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
             asserted=assertions.before(mine), counted=counted(mine, definition),
-            habits=habits.of(mine, (*hosts, *tops), definition),
+            habits=habits.of(mine, hosts, tops, definition),
             decisions=tuple(dict.fromkeys(
                 (*with_definitions((*warps, *tiles), texts.rows()), *grids, *chosen, *compiled,
                  *blocks, *parts, *others, *vectors,

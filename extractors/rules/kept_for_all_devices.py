@@ -56,6 +56,17 @@ class KeptForAllDevices(Rule):
             why="one answer for each device",
         ),
         NearMiss(
+            vary(_PLAIN, ("static int sms = count", "int sms = count"))
+            + """
+void other(float* out, int device) { static int sms = count(device); out[0] = sms; }
+void both(const float* x, float* out, int n, int device, cudaStream_t stream) {
+  other(out, device);
+  run(x, out, n, device, stream);
+}
+""",
+            why="it is kept beside the launch, not for it",
+        ),
+        NearMiss(
             vary(_PLAIN, ("= count(device);", "= 132;")), why="a number that no device was asked for"
         ),
     )  # fmt: skip
