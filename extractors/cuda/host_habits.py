@@ -77,7 +77,7 @@ class HostHabits:
         self, sites: Sequence[LaunchSite], holders: Sequence[n.Definition],
         tops: Sequence[n.Definition], definition: n.Definition,
     ) -> Habits:  # fmt: skip
-        """What the functions do that the launches stand in, and with tensors those that lead there."""
+        """What the functions of the launches do, and what those that lead there do with tensors."""
         own = list({id(one): one for one in holders}.values())
         hosts = list({id(one): one for one in (*holders, *tops)}.values())
         return Habits(
