@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.aggregates import NAMED_LIMITS
 from extractors.cuda.core import is_integer, promoted, pure
 from extractors.cuda.file_constants import FileConstantReader
+from extractors.cuda.folds import FOLDS, computed
 from extractors.cuda.mistaken import cast_of
 from extractors.cuda.packs import folded
 from extractors.cuda.values import (
@@ -179,7 +179,7 @@ class OperatorReader(FileConstantReader):
                 return self.add(left, right, at, kind)
             if right.kind.to is not None and left.kind.to is None:
                 return self.add(right, left, at, kind)
-        known = _folded(operator, left, right)
+        known = computed(operator, left, right)
         if left.kind == NULL == right.kind and operator in ("==", "!="):
             known = operator == "=="
         if known is not None:
@@ -207,7 +207,7 @@ class OperatorReader(FileConstantReader):
         if condition is None or not isinstance(value, int) or operator not in _COMPARISONS:
             return None
         pairs = [(one, value)[:: -1 if turned else 1] for one in (1, 0)]
-        holds, fails = (_FOLDS[operator](*pair) for pair in pairs)
+        holds, fails = (FOLDS[operator](*pair) for pair in pairs)
         if bool(holds) == bool(fails):
             return None
         if holds:
@@ -394,23 +394,3 @@ def joined_kind(left: Val, right: Val) -> Kind:
     if left.kind == right.kind:
         return left.kind
     return Kind(promoted(left.kind, right.kind), shape)
-
-
-_FOLDS: dict[str, Callable[[int, int], int | bool]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
-    "/": lambda a, b: int(a / b) if abs(a) < 2**53 else a // b, "%": lambda a, b: a % b,
-    "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-    "<<": lambda a, b: a << min(max(b, 0), 64), ">>": lambda a, b: a >> min(max(b, 0), 64),
-    "&": lambda a, b: a & b, "|": lambda a, b: a | b,
-}  # fmt: skip
-
-
-def _folded(operator: str, left: Val, right: Val) -> int | bool | None:
-    """The number that two whole numbers give; None when that is not sure."""
-    if not (isinstance(left.const, int) and isinstance(right.const, int)):
-        return None
-    if operator not in _FOLDS or (operator in "/%" and not right.const):
-        return None
-    found = _FOLDS[operator](left.const, right.const)
-    return found if abs(found) < 2**64 else None

@@ -1,6 +1,6 @@
 """Blocks that leave early."""
 
-from extractors.patterns.cases import POINTER, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
 
 TRIANGLE = (
     POINTER
@@ -30,3 +30,49 @@ COMPUTED = vary(
     ),
 )
 """A block whose results are small stores nothing."""
+SKIPPED = (
+    TILE
+    + """
+@ct.kernel
+def ragged(x, lengths, out, N: Int, T: Int):
+    wide = ct.cdiv(N, T)
+    for item in range(ct.bid(0), ct.num_tiles(lengths, 0, (1,)) * wide, ct.num_blocks(0)):
+        own = ct.gather(lengths, item // wide).item()
+        i = item % wide
+        if i * T < own:
+            ct.store(out, index=(item // wide, i), tile=ct.load(x, index=(item // wide, i), shape=(1, T)))
+"""  # noqa: E501
+)
+
+
+SKIPPED_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def ragged(x, lengths, out, count, n, T: tl.constexpr):
+    wide = tl.cdiv(n, T)
+    for item in range(tl.program_id(0), count * wide, tl.num_programs(0)):
+        own = tl.load(lengths + item // wide)
+        first = (item % wide) * T
+        if first < own:
+            at = (item // wide) * n + first + tl.arange(0, T)
+            tl.store(out + at, tl.load(x + at))
+"""
+)
+
+
+LOOPED = (
+    POINTER
+    + """
+@triton.jit
+def rows(x, sizes, out, s, T: tl.constexpr):
+    row = tl.program_id(0)
+    first = tl.program_id(1) * T
+    work = tl.where(first < tl.load(sizes + row), 1, 0)
+    at = row * s + first + tl.arange(0, T)
+    for turn in range(0, work, 1):
+        tl.store(out + at, tl.load(x + at) * 2.0)
+"""
+)
+
+SKIPPED_LOADED = vary(SKIPPED_POINTER, ("tl.cdiv(n, T)", "tl.cdiv(tl.load(x), T)"))

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, TILE, vary
-from extractors.patterns.cases_early import COMPUTED, TRIANGLE, TRIANGLE_THREADS
+from extractors.patterns.cases_early import (
+    COMPUTED,
+    LOOPED,
+    SKIPPED,
+    SKIPPED_LOADED,
+    SKIPPED_POINTER,
+    TRIANGLE,
+    TRIANGLE_THREADS,
+)
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, HELPER_LEAVES_THREADS
 from extractors.patterns.runtime_branch import past_extent
@@ -144,54 +152,6 @@ _GUARDED = vary(
 )
 
 
-_SKIPPED = (
-    TILE
-    + """
-@ct.kernel
-def ragged(x, lengths, out, N: Int, T: Int):
-    wide = ct.cdiv(N, T)
-    for item in range(ct.bid(0), ct.num_tiles(lengths, 0, (1,)) * wide, ct.num_blocks(0)):
-        own = ct.gather(lengths, item // wide).item()
-        i = item % wide
-        if i * T < own:
-            ct.store(out, index=(item // wide, i), tile=ct.load(x, index=(item // wide, i), shape=(1, T)))
-"""  # noqa: E501
-)
-
-
-_SKIPPED_POINTER = (
-    POINTER
-    + """
-@triton.jit
-def ragged(x, lengths, out, count, n, T: tl.constexpr):
-    wide = tl.cdiv(n, T)
-    for item in range(tl.program_id(0), count * wide, tl.num_programs(0)):
-        own = tl.load(lengths + item // wide)
-        first = (item % wide) * T
-        if first < own:
-            at = (item // wide) * n + first + tl.arange(0, T)
-            tl.store(out + at, tl.load(x + at))
-"""
-)
-
-
-_LOOPED = (
-    POINTER
-    + """
-@triton.jit
-def rows(x, sizes, out, s, T: tl.constexpr):
-    row = tl.program_id(0)
-    first = tl.program_id(1) * T
-    work = tl.where(first < tl.load(sizes + row), 1, 0)
-    at = row * s + first + tl.arange(0, T)
-    for turn in range(0, work, 1):
-        tl.store(out + at, tl.load(x + at) * 2.0)
-"""
-)
-
-_SKIPPED_LOADED = vary(_SKIPPED_POINTER, ("tl.cdiv(n, T)", "tl.cdiv(tl.load(x), T)"))
-
-
 class EarlyExit(Pattern):
     """A branch that compares a block's first position with a loaded length, or its places along two
     axes of the grid, ends the kernel."""
@@ -203,13 +163,13 @@ class EarlyExit(Pattern):
         Case(_LEAVES, "upper-bound grid + early return"),
         Case(_LEAVES_TILE, "upper-bound grid + early return"),
         Case(_EMPTY, "upper-bound grid + early return"),
-        Case(_LOOPED, "upper-bound grid + early return"),
+        Case(LOOPED, "upper-bound grid + early return"),
         Case(_SLOT, "upper-bound grid + early return"),
         Case(_CALLED, "upper-bound grid + early return"),
         Case(_GUARDED, "upper-bound grid + early return"),
-        Case(_SKIPPED, "items past a loaded length are skipped"),
-        Case(_SKIPPED_POINTER, "items past a loaded length are skipped"),
-        Case(_SKIPPED_LOADED, "items past a loaded length are skipped"),
+        Case(SKIPPED, "items past a loaded length are skipped"),
+        Case(SKIPPED_POINTER, "items past a loaded length are skipped"),
+        Case(SKIPPED_LOADED, "items past a loaded length are skipped"),
         Case(_PAST, "early return past the extent"),
         Case(_PAST_TILE, "early return past the extent"),
         Case(vary(_MARKED, ("own == left_out", "not own")), "early return for marked items"),
@@ -229,7 +189,7 @@ class EarlyExit(Pattern):
         NearMiss(_EACH_THREADS, why="threads leave, their block stays"),
         NearMiss(_SHORT_THREADS, why="marked rows have work of their own"),
         NearMiss(COMPUTED, why="what was computed decides, not where the block is"),
-        NearMiss(vary(_LOOPED, ("(0, work, 1)", "(0, s, 1)")), why="a loop over the row"),
+        NearMiss(vary(LOOPED, ("(0, work, 1)", "(0, s, 1)")), why="a loop over the row"),
         NearMiss(vary(_EMPTY, ("offsets + own", "offsets")), why="a switch, no size of the share"),
         NearMiss(vary(_CALLED, ("if slot < 0:", "if T < 64:")), why="parameters decide for all"),
         NearMiss(
@@ -261,12 +221,12 @@ class EarlyExit(Pattern):
             ),
             why="no number is loaded: what lies past the extent",
         ),
-        NearMiss(vary(_SKIPPED, ("if i * T < own:", "if own > 0:")), why="no place is compared"),
+        NearMiss(vary(SKIPPED, ("if i * T < own:", "if own > 0:")), why="no place is compared"),
         NearMiss(
-            vary(_SKIPPED_POINTER, ("own = tl.load(lengths + item // wide)", "own = n")),
+            vary(SKIPPED_POINTER, ("own = tl.load(lengths + item // wide)", "own = n")),
             why="one length for all items: the end of the walk",
         ),
-        NearMiss(_SKIPPED_POINTER.replace("first < own", "item % wide < 4"), why="no length"),
+        NearMiss(SKIPPED_POINTER.replace("first < own", "item % wide < 4"), why="no length"),
         NearMiss(ADD_THREADS, why="the tail is masked, nothing leaves"),
     )
 
