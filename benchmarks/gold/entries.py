@@ -49,7 +49,8 @@ def overlap(left: Sequence[Lines], right: Sequence[Lines]) -> bool:
 class Reader:
     """Extracted files of a corpus, each read once; `seconds` per file.
 
-    A package is looked for in `corpus`, then among the pinned wheels.
+    A package is looked for in `corpus`, then among the pinned wheels; a pinned one is there in the
+    pinned version alone.
     """
 
     def __init__(self, corpus: Path | None) -> None:
@@ -79,12 +80,15 @@ class Reader:
         return next(iter(exact), None)
 
     def _root(self, package: str, version: str) -> Path | None:
+        requirement = f"{package.replace('_', '-')}=={version}"
+        known = pinned().get(package.replace("_", "-"))
+        if known not in (None, requirement):
+            return None
         if self.corpus is not None and (self.corpus / package).is_dir():
             return self.corpus / package
-        return _wheel(package.replace("_", "-"), version)
+        return _wheel(requirement) if known else None
 
 
 @cache
-def _wheel(package: str, version: str) -> Path | None:
-    requirement = f"{package}=={version}"
-    return fetch(requirement).folder if pinned().get(package) == requirement else None
+def _wheel(requirement: str) -> Path:
+    return fetch(requirement).folder

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.gold import claims, decisions, overview, spaces
-from benchmarks.gold.entries import load, overlap, ranges
+from benchmarks.gold.entries import Reader, load, overlap, ranges
 from kb.evidence import Finding, Lines, Severity
 from kb.space import Constraint, GuardedPoints, Origin, Tuning
 
@@ -31,6 +31,20 @@ def test_ranges(text: object, expected: list[Lines]) -> None:
 def test_overlap_needs_a_common_line() -> None:
     assert overlap([(1, 3)], [(3, 5)])
     assert not overlap([(1, 3)], [(4, 5)])
+
+
+def test_an_entry_of_another_version_is_not_read(tmp_path: Path) -> None:
+    """Lines of one version say nothing of another, in a folder of packages neither."""
+    text = (
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.store(x, 1)\n"
+    )
+    for package in ("vllm", "llm.c"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "k.py").write_text(text)
+    reader = Reader(tmp_path)
+    given = {"file": "k.py", "kernel": "k"}
+    assert reader.kernel({"package": "llm.c", "version": "f1e2ace6"} | given)
+    assert reader.kernel({"package": "vllm", "version": "f1e2ace6"} | given) is None
 
 
 def constraint(expression: str, line: int) -> Constraint:
