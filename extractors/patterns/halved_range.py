@@ -107,9 +107,11 @@ def _searched(facts: Facts, loop: Loop) -> list[Node]:
     for half in graph.of(*_HALVES) if len(loop.carried) > 1 else ():
         if half.loop is not loop.node or not _by_two(facts, half):
             continue
+        halved = [c for c in loop.carried if graph.rests_on_argument(half.result, c.argument)]
+        if not any(_chosen(graph, c, half) for c in halved):
+            continue
         chosen = [(c, choice) for c in loop.carried if (choice := _chosen(graph, c, half))]
-        halved = [c for c, _ in chosen if graph.rests_on_argument(half.result, c.argument)]
-        if len(chosen) < 2 or not halved:
+        if len(chosen) < 2:
             continue
         loads = [n for _, choice in chosen for n in _asked(graph, choice, half)]
         if loads:
@@ -152,11 +154,13 @@ def _read(node: Node) -> bool:
 
 def _made(graph: Graph, value: str, half: Node) -> bool:
     """Whether a value is made of a half in the same round, and of nothing that was loaded there."""
-    pending = [value]
+    pending, seen = [value], {value}
     for current in pending:
         node = graph.producer(current)
         if node is half:
             return True
         if node is not None and not _read(node) and node.inside(half.loops[-1]):
-            pending += [v for v in graph.feeds(current) if v not in pending]
+            new = [v for v in graph.feeds(current) if v not in seen]
+            seen.update(new)
+            pending += new
     return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
 
 from extractors.patterns.arrays_alike import ROTATED, ROTATED_TILE, UNDER_BRANCHES, alike
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
@@ -19,7 +20,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, VIEWS, Node
 from kb.analysis.lane_products import outer_products, products_summed
 from kb.analysis.made_once import made_once
-from kb.analysis.symbolic import ZERO, AtomKind, add, of, sub
+from kb.analysis.symbolic import AtomKind, add, of, sub
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
 
@@ -229,7 +230,8 @@ class SharedLoads(Pattern):
             for a, ps in users.items()
             if _flat(facts, a) and not any(p.lines in told for p in ps)
         }
-        several = {a: ps for a, ps in free.items() if _both(facts, ps)}
+        taken = {p: _arrays(facts, p) for p in facts.contractions} if free else {}
+        several = {a: ps for a, ps in free.items() if _both(ps, taken)}
         if several:
             yield self.decide(facts, _PRODUCTS, _with_products(several))
         direct = {a for s in facts.stores for a in _reached(facts, s.value)}
@@ -256,13 +258,15 @@ def _summed(facts: Facts, load: Access, products: list[Node]) -> list[Node]:
     ]
 
 
-def _both(facts: Facts, products: list[Node]) -> bool:
+def _arrays(facts: Facts, product: Node) -> frozenset[str | None]:
+    """The arrays that the operands of a product are computed from."""
+    sides = (product.op.operand(role) for role in ("lhs", "rhs"))
+    return frozenset(a.array for side in sides for a in _reached(facts, side))
+
+
+def _both(products: list[Node], taken: Mapping[Node, frozenset[str | None]]) -> bool:
     """True when two products of different statements run, not one or the other, nor each in its
     part of an axis with tiles of the same arrays."""
-    taken = {
-        p: {a.array for role in ("lhs", "rhs") for a in _reached(facts, p.op.operand(role))}
-        for p in products
-    }
     return any(
         (a.lines, a.op.span.call) != (b.lines, b.op.span.call)
         and not a.excludes(b)
@@ -329,22 +333,20 @@ def _again(facts: Facts) -> list[Access]:
 def _partners(facts: Facts) -> list[Access]:
     """Loads of elements, and of those that lie as far before or behind them."""
     found: list[Access] = []
+    twice = cache(lambda place: add(place, place))
     for other in facts.loads:
         chosen = [a for e in other.index for a in e.top() if a.kind is AtomKind.CHOICE]
         if len(chosen) != 1 or len(chosen[0].args) != 2 or other.array is None:
             continue
-        both = add(*chosen[0].args)
+        way = sub(add(*chosen[0].args), twice(of(chosen[0])))
+        partner = [add(twice(place), way) for place in other.index]
         for own in facts.loads:
             if own.array != other.array or len(own.index) != len(other.index):
                 continue
-            apart = [sub(a, b) for a, b in zip(own.index, other.index, strict=True)]
-            moved = [add(e, of(chosen[0])) for e in apart if e != ZERO]
-            if (
-                len(moved) == 1
-                and both == add(moved[0], moved[0])
-                and not own.node.excludes(other.node)
-            ):
-                found += [own, other]
+            pairs = enumerate(zip(own.index, other.index, strict=True))
+            apart = [(at, place) for at, (place, its) in pairs if place != its]
+            if len(apart) == 1 and twice(apart[0][1]) == partner[apart[0][0]]:
+                found += [] if own.node.excludes(other.node) else [own, other]
     return list(dict.fromkeys(found))
 
 
