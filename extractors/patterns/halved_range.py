@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import TREE_THREADS
 from kb.analysis.facts import Facts
@@ -66,8 +66,8 @@ _CHOICES = COPIES | CASTS
 
 
 class HalvedRange(Pattern):
-    """A loop carries two whole numbers that a half of their sum, of their distance or of one of
-    them replaces, as what it loads at that half says."""
+    """Of threads: a loop carries two whole numbers that a half of their sum, of their distance or of
+    one of them replaces, as what it loads at that half says."""
 
     name = "range-halved-by-what-is-loaded"
     axis = "algorithm_selection"
@@ -75,7 +75,6 @@ class HalvedRange(Pattern):
     matches = (
         Case(_BOUNDS, _VALUE),
         Case(_LENGTH, _VALUE),
-        Case(_POINTER, _VALUE),
         Case(_BOUNDS.replace("(low + high) / 2", "low + ((high - low) >> 1)"), _VALUE),
     )
     near_misses = (
@@ -85,9 +84,10 @@ class HalvedRange(Pattern):
             why="nothing that was loaded decides",
         ),
         NearMiss(
-            vary(_POINTER, ("tl.load(sorted + middle)", "tl.load(sorted + low)")),
+            _BOUNDS.replace("sorted[middle] < wanted", "sorted[low] < wanted"),
             why="what is loaded lies at the bound",
         ),
+        NearMiss(_POINTER, why="blocks look for their segment: how that is told"),
         NearMiss(TREE_THREADS, why="a distance is halved, nothing is looked for"),
         NearMiss(ROW_NORM_THREADS, why="nothing is halved"),
         NearMiss(ADD_THREADS, why="no loop"),
@@ -96,7 +96,8 @@ class HalvedRange(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        found = [n for loop in facts.thread_loops for n in _searched(facts, loop)]
+        loops = facts.thread_loops if facts.of_threads else ()
+        found = [n for loop in loops for n in _searched(facts, loop)]
         if found:
             yield self.decide(facts, _VALUE, found)
 

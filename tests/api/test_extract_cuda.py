@@ -16,6 +16,7 @@ from kb.graph.decode_program import decode_program
 from kb.graph.encode_program import encode_program
 from kb.ir_text import program_digest
 from kb.knowledge import KernelKnowledge
+from kb.planner.expressions import parse
 from tests.api.test_cli import tilelore
 from tests.extractors.cuda.samples import SAMPLES
 
@@ -133,7 +134,7 @@ def test_what_the_host_checks_of_each_array_is_checked_of_all(tmp_path: Path) ->
         assert [c.checked_by_host for c in found.constraints if c.expression == both] == [checked]
 
 
-def test_a_name_that_constraints_have_no_words_for(tmp_path: Path) -> None:
+def test_a_parameter_may_be_called_like_a_word_of_constraints(tmp_path: Path) -> None:
     text = (
         "__global__ void k(const float* in, float* out) "
         "{ out[threadIdx.x] = 2.0f * in[threadIdx.x]; }\n"
@@ -141,5 +142,6 @@ def test_a_name_that_constraints_have_no_words_for(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(text)
     (kernel,) = extract_file(tmp_path / "k.cu").kernels
     told = [c.expression for c in kernel.constraints]
-    assert "out.stride[-1] == 1" in told
-    assert not any("in." in text.split(" ")[0] for text in told)
+    assert "in.stride[-1] == 1 and out.stride[-1] == 1" in told
+    for text in told:
+        parse(text)
