@@ -66,8 +66,8 @@ _CHOICES = COPIES | CASTS
 
 
 class HalvedRange(Pattern):
-    """Of threads: a loop carries two whole numbers that a half of their sum, of their distance or of
-    one of them replaces, as what it loads at that half says."""
+    """Of threads: a loop carries two whole numbers that a half of their sum, of their distance or
+    of one of them replaces, as what it loads at that half says."""
 
     name = "range-halved-by-what-is-loaded"
     axis = "algorithm_selection"
