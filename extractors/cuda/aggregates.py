@@ -190,6 +190,24 @@ class AggregateReader(MemoryReader):
         """A constant of the struct that a type parameter stands for."""
         return self._of_parameter(self.symbols[parameter], name, _NOWHERE, "")
 
+    def trait_methods(self, kind: Kind, name: str) -> list[n.Definition]:
+        """Methods of the struct that an open type stands for."""
+        record = self.traits.get(_opened(kind))
+        return [one for one in record.methods if one.name == name] if record is not None else []
+
+    def of_trait(self, kind: Kind) -> Frame:
+        """The frame of the struct that an open type stands for: its own template parameters are
+        what the call decides."""
+        parameter = _opened(kind)
+        record = self.traits[parameter]
+        given = tuple(
+            Kind(f"dtypeof({parameter}.{one.name})")
+            if one.dtype == "typename"
+            else self.member_of(parameter, one.name)
+            for one in record.template
+        )
+        return self.of_record(record, given, self.frame.depth)
+
     def _of_parameter(
         self, parameter: Val, name: str, at: n.Place, hint: str, kind: Kind = UNKNOWN
     ) -> Val:
@@ -242,3 +260,8 @@ class AggregateReader(MemoryReader):
 def _is_open(value: Val) -> bool:
     """Known at compile time, and not here."""
     return value.static and value.const is None and bool(value.text)
+
+
+def _opened(kind: Kind) -> str:
+    """The type parameter that a type is of; empty for a type that is known."""
+    return kind.dtype[8:-1] if kind.dtype.startswith("dtypeof(") else ""

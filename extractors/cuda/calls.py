@@ -179,6 +179,8 @@ class CallReader(BindingReader):
                 if isinstance(own, Slot | Memory):
                     self._own(frame, records[0], own, _NOWHERE)
                 return methods, frame
+            if methods := self.trait_methods(kind, last):
+                return methods, self.of_trait(kind)
             outside = [
                 one for one in self.library.functions(last)
                 if one.instance and one.instance == head.rpartition("::")[2]

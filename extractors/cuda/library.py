@@ -11,6 +11,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.conditions import HOPPER, Profile
 from extractors.cuda.inheritance import with_bases
 from extractors.cuda.macros import Macro, elsewhere
+from extractors.cuda.outside_methods import defines, with_methods
 from extractors.cuda.parse import parse
 from extractors.cuda.preprocess import Prepared, prepare
 from extractors.cuda.public_headers import DEFINITIONS
@@ -176,8 +177,14 @@ class Library:
     def _defined(self, name: str) -> list[n.Record]:
         """Definitions of a struct as they are written."""
         last = name.rpartition("::")[2]
-        several = (unit.records.get(last) for unit in self.units(last))
-        return next((found for found in several if found), [])
+        several = ((unit, unit.records.get(last)) for unit in self.units(last))
+        unit, found = next(((one, many) for one, many in several if many), (None, None))
+        if unit is None or found is None:
+            return []
+        headers = [one for one in self.headers if defines(one.prepared.text, last)]
+        more = [made for one in headers if (made := one.unit(last)) is not None]
+        units = list({id(one): one for one in (self.unit, unit, *more)}.values())
+        return [with_methods(one, units) for one in found]
 
     def alias(self, name: str) -> n.Alias | None:
         """A type alias at the level of a file."""
@@ -207,13 +214,17 @@ class Library:
 
 def _instances(unit: n.Unit) -> Iterator[tuple[str, Instance]]:
     """Every template that the host functions and the methods of a file name, by its last name."""
-    functions = [one for many in unit.functions.values() for one in many]
-    functions += [m for many in unit.records.values() for r in many for m in r.methods]
-    for function in functions:
+    hosts: list[tuple[n.Definition, tuple[n.Alias, ...]]]
+    hosts = [(one, ()) for many in unit.functions.values() for one in many]
+    records = (one for many in unit.records.values() for one in many)
+    hosts += [(method, one.aliases) for one in records for method in one.methods]
+    outer = {one.name: one.type for one in unit.aliases.values()}
+    for function, around in hosts:
         if "__global__" in function.words:
             continue
         nodes = [x for x in n.inside(function.body) if isinstance(x, n.Name | n.Alias)]
-        aliases = {x.name: x.type for x in nodes if isinstance(x, n.Alias)}
+        own = [*around, *(x for x in nodes if isinstance(x, n.Alias))]
+        aliases = outer | {x.name: x.type for x in own}
         for x in nodes:
             if isinstance(x, n.Name) and x.arguments:
                 yield x.text.rpartition("::")[2], (x.arguments, aliases, function, x.at)
