@@ -86,7 +86,7 @@ class AssemblyReader(EffectReader):
             kind = OpKind.INLINE_ASM
         if kind in _ADDRESSED and not before:
             inputs = _address_first(node, instructions, inputs)
-            inputs = inputs[: len(inputs) - _policies(instructions)]
+            inputs = inputs[: max(1, len(inputs) - _policies(instructions))]
         self._emit(node, kind, opcodes, [*before, *inputs])
         return Val("")
 

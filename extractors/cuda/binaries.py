@@ -64,9 +64,10 @@ def compared(
     if function is None or function.type != "template_function":
         return None
     name, given = function.child_by_field_name("name"), function.child_by_field_name("arguments")
-    first, *rest = given.named_children if given is not None else [None]
-    if name is None or first is None or first.type != "binary_expression":
+    inside = given.named_children if given is not None else []
+    if name is None or not inside or inside[0].type != "binary_expression":
         return None
+    first, *rest = inside
     sign = first.child_by_field_name("operator")
     called, argument = first.child_by_field_name("left"), first.child_by_field_name("right")
     if sign is None or sign.text != b"<" or called is None or argument is None:

@@ -10,6 +10,7 @@ import pytest
 
 from extractors.cuda import grammar
 from extractors.cuda.read import MAX_BYTES, read_cuda
+from kb.analysis.facts import Facts
 from kb.errors import InputError
 from kb.ir import kernel_ops
 from kb.ir_text import parse, to_text
@@ -24,6 +25,7 @@ def check(text: str) -> int:
     for kernel in found.kernels:
         assert verify(kernel) == ()
         assert parse(to_text(kernel)) == kernel
+        assert Facts(kernel).types is not None
     return len(found.kernels)
 
 
@@ -56,6 +58,13 @@ def test_tokens_dropped_and_doubled(name: str) -> None:
         pytest.param("__global__ void k() { if (", id="open body"),
         pytest.param('__global__ void k() { asm("', id="open string"),
         pytest.param("#if\n#elif\n#else\n#else\n#endif\n#endif\n#define\n#undef", id="directives"),
+        pytest.param("__global__ void k(float* x) { x[0] = two<>(); }", id="no template argument"),
+        pytest.param(
+            "__global__ void k(unsigned* x, unsigned long p) {\n  unsigned v;\n"
+            '  asm volatile("ld.global.L2::cache_hint.u32 %0, [%1];" : "=r"(v) : "l"(p));\n'
+            "  x[0] = v;\n}\n",
+            id="no cache policy",
+        ),
         pytest.param("#define f(x f(x\n__global__ void k() { f(1); }", id="malformed macro"),
         pytest.param(
             "#define a b\n#define b a\n__global__ void k(int*p) { p[0] = a; }", id="cycle"
