@@ -55,6 +55,7 @@ def _fixed(one: Decision, other: Decision) -> bool:
 
 
 def _joined(one: Decision, other: Decision) -> Decision:
-    led, subject = {*one.elsewhere, *other.elsewhere}, one.subject or other.subject
+    led = {*one.elsewhere, *other.elsewhere}
+    subject = one.subject or (other.subject if other.value == one.value else None)
     lines = (*one.lines, *other.lines)
     return replace(one, lines=lines, subject=subject, elsewhere=tuple(sorted(led)))

@@ -81,20 +81,24 @@ class HostHabits:
         own = list({id(one): one for one in holders}.values())
         hosts = list({id(one): one for one in (*holders, *tops)}.values())
         return Habits(
-            dropped=tuple(dict.fromkeys(x for one in own for x in self._dropped(one))),
-            kept=tuple(dict.fromkeys(x for one in own for x in self._kept(one))),
+            dropped=tuple(dict.fromkeys(x for one in own for x in self._dropped(one, sites))),
+            kept=tuple(dict.fromkeys(x for one in own for x in self._kept(one, sites))),
             streamless=tuple(dict.fromkeys(self._streamless(hosts, definition))),
             loose=tuple(self._loose(sites, hosts, definition)),
         )
 
-    def _dropped(self, function: n.Definition) -> Iterator[Habit]:
-        """Calls of the runtime that are statements of their own, after which neither the function
-        nor who calls it in the file asks for an error by a name that says so."""
+    def _dropped(self, function: n.Definition, sites: Sequence[LaunchSite]) -> Iterator[Habit]:
+        """Calls of the runtime that are statements of their own, not on another side of a branch
+        than every launch, after which neither the function nor who calls it in the file asks for an
+        error by a name that says so."""
+        arms = [*_arms(function.body)]
         for one in n.inside(function.body):
             call = one.value if isinstance(one, n.Do) else None
             if isinstance(call, n.Call) and isinstance(call.function, n.Name) and not call.launch:
                 name = call.function.text.removeprefix("::")
-                if name in _RESULTS and not self._asked(function, call.at.line, MAX_CALLERS):
+                if name not in _RESULTS or _excluded(arms, call.at.line, sites):
+                    continue
+                if not self._asked(function, call.at.line, MAX_CALLERS):
                     yield Habit(name, place(call.at))
 
     def _asked(self, function: n.Definition, line: int, callers: int) -> bool:
@@ -105,9 +109,17 @@ class HostHabits:
             if caller is not function
         )
 
-    def _kept(self, function: n.Definition) -> Iterator[Habit]:
-        """Variables that live on after the function and hold what one device answered."""
+    def _kept(self, function: n.Definition, sites: Sequence[LaunchSite]) -> Iterator[Habit]:
+        """Variables that live on after the function and hold what one device answered; one of the
+        function itself that is named on the other side of a branch than every launch is for another
+        one."""
         called = [function, *self._called(function)]
+        arms = [*_arms(function.body)]
+        used = {
+            one.text
+            for one in n.inside(function.body)
+            if isinstance(one, n.Name) and not _excluded(arms, one.at.line, sites)
+        }
         for holder in called:
             static = {
                 one.name: one
@@ -116,7 +128,8 @@ class HostHabits:
                 and not one.type.extents and not one.type.arguments
             }  # fmt: skip
             for kept in static.values():
-                if kept.value is not None and self._asks(kept.value, 0):
+                named = holder is not function or kept.name in used
+                if kept.value is not None and named and self._asks(kept.value, 0):
                     yield Habit(kept.name, place(kept.at))
             for one in n.inside(holder.body):
                 if isinstance(one, n.Call) and _name(one) in _QUERIES and one.arguments:
@@ -186,6 +199,37 @@ class HostHabits:
                 for tensor in owner(address(site, given), site.names):
                     if tensor in tensors and tensor not in asked:
                         yield parameter.name, place(tops[0].at)
+
+
+_Arms = tuple[tuple[int, int], tuple[int, int]]
+"""First and last line of either side of a branch."""
+
+
+def _arms(body: n.Block) -> Iterator[_Arms]:
+    """The branches of a function that have two sides on lines of their own."""
+    for one in n.inside(body):
+        if isinstance(one, n.If) and one.then.body and one.other.body:
+            then, other = _span(one.then), _span(one.other)
+            if then[1] < other[0]:
+                yield then, other
+
+
+def _span(block: n.Block) -> tuple[int, int]:
+    rows = [one.at for one in block.body]
+    return rows[0].line, max(max(at.line, at.end_line) for at in rows)
+
+
+def _excluded(arms: Sequence[_Arms], line: int, sites: Sequence[LaunchSite]) -> bool:
+    """Whether a line stands on the other side of a branch than every launch."""
+    apart = [
+        b if a[0] <= line <= a[1] else a for a, b in arms
+        if a[0] <= line <= a[1] or b[0] <= line <= b[1]
+    ]  # fmt: skip
+    return (
+        bool(apart)
+        and bool(sites)
+        and all(any(first <= one.at.line <= last for first, last in apart) for one in sites)
+    )
 
 
 def _asked_after(function: n.Definition, line: int) -> bool:

@@ -67,6 +67,14 @@ void both(const float* x, float* out, int n, int device, cudaStream_t stream) {
             why="it is kept beside the launch, not for it",
         ),
         NearMiss(
+            vary(
+                _PLAIN,
+                ("  twice<<<2 * sms, 256, 0, stream>>>(x, out, n);",
+                 "  if (n > 4096) {\n    use(sms);\n  } else {\n    twice<<<n, 256, 0, stream>>>(x, out, n);\n  }"),
+            ),
+            why="it is for the other side of a branch",
+        ),
+        NearMiss(
             vary(_PLAIN, ("= count(device);", "= 132;")), why="a number that no device was asked for"
         ),
     )  # fmt: skip

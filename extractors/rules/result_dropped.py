@@ -58,6 +58,15 @@ class ResultDropped(Rule):
             why="the last error is asked for afterwards",
         ),
         NearMiss(
+            vary(
+                _PLAIN,
+                ("  cudaFuncSetAttribute(", "  if (n > 4096) {\n    cudaFuncSetAttribute("),
+                ("  twice<<<", "  other(x, out, n);\n  } else {\n    twice<<<"),
+                ("(x, out, n);\n}", "(x, out, n);\n  }\n}"),
+            ),
+            why="it is called for the other side of a branch",
+        ),
+        NearMiss(
             _PLAIN
             + """
 void both(const float* x, float* out, int n, int bytes, cudaStream_t stream) {

@@ -39,6 +39,16 @@ def test_program_and_host_may_tell_of_one_decision(second: dict[str, object], co
     assert len(merged_decisions([one, other])) == count
 
 
+@pytest.mark.parametrize(("value", "named"), [("constexpr", "n"), ("runtime scalar", None)])
+def test_what_another_value_is_said_of_is_not_said_of_this(value: str, named: str | None) -> None:
+    def told(value: str, name: str | None) -> Decision:
+        return Decision(axis="specialization", value=value, pattern="p", lines=((3, 3),),
+                        kind=AxisKind.DESIGN, subject=name)  # fmt: skip
+
+    (one,) = merged_decisions([told("constexpr", None), told(value, "n")])
+    assert (one.value, one.subject) == ("constexpr", named)
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
