@@ -15,8 +15,9 @@ HEAD_BYTES = 65_536
 """Includes stand at the head of a file."""
 
 MAX_FILE_BYTES = 2_000_000
-SECONDS = 5.0
-"""So long is what the files of a tree include taken to be as it was."""
+SECONDS = 60.0
+"""So long is what the files of a tree include taken to be as it was; reading many files anew begins
+with looking again."""
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 

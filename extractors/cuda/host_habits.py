@@ -63,6 +63,33 @@ _OF_LAYOUT = frozenset(
 its strides over. Source: PyTorch, ATen/core/TensorBase.h."""
 
 
+_Arms = tuple[tuple[int, int], tuple[int, int]]
+"""First and last line of either side of a branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """What one function does: calls whose results it drops, by line, and variables that keep an
+    answer, by the lines that name them (none: whoever launches), whichever launch it is for."""
+
+    arms: tuple[_Arms, ...]
+    calls: tuple[tuple[int, Habit], ...]
+    variables: tuple[tuple[tuple[int, ...], Habit], ...]
+
+    def dropped(self, sites: Sequence[LaunchSite]) -> Iterator[Habit]:
+        """Those calls that do not stand on another side of a branch than every launch."""
+        for line, habit in self.calls:
+            if not _excluded(self.arms, line, sites):
+                yield habit
+
+    def kept(self, sites: Sequence[LaunchSite]) -> Iterator[Habit]:
+        """Those variables that are not named on the other side of a branch than every launch only:
+        then they are for another one."""
+        for lines, habit in self.variables:
+            if not lines or not all(_excluded(self.arms, line, sites) for line in lines):
+                yield habit
+
+
 @dataclass(slots=True)
 class HostHabits:
     """The habits of the functions of one file; `text` is what it says before it is prepared."""
@@ -72,6 +99,14 @@ class HostHabits:
     text: str
     path: str
     _asking: dict[int, bool] = field(default_factory=dict)
+    _questions: dict[int, int] = field(default_factory=dict)
+    _known: dict[int, _Ways] = field(default_factory=dict)
+    _of_torch: bool = field(init=False)
+    _bound: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._of_torch = bool(_OF_TORCH.search(self.text))
+        self._bound = bool(_BOUND.search(self.text))
 
     def of(
         self, sites: Sequence[LaunchSite], holders: Sequence[n.Definition],
@@ -80,47 +115,47 @@ class HostHabits:
         """What the functions of the launches do, and what those that lead there do with tensors."""
         own = list({id(one): one for one in holders}.values())
         hosts = list({id(one): one for one in (*holders, *tops)}.values())
+        ways = [self._ways(one) for one in own]
         return Habits(
-            dropped=tuple(dict.fromkeys(x for one in own for x in self._dropped(one, sites))),
-            kept=tuple(dict.fromkeys(x for one in own for x in self._kept(one, sites))),
+            dropped=tuple(dict.fromkeys(x for one in ways for x in one.dropped(sites))),
+            kept=tuple(dict.fromkeys(x for one in ways for x in one.kept(sites))),
             streamless=tuple(dict.fromkeys(self._streamless(hosts, definition))),
             loose=tuple(self._loose(sites, hosts, definition)),
         )
 
-    def _dropped(self, function: n.Definition, sites: Sequence[LaunchSite]) -> Iterator[Habit]:
-        """Calls of the runtime that are statements of their own, not on another side of a branch
-        than every launch, after which neither the function nor who calls it in the file asks for an
-        error by a name that says so."""
-        arms = [*_arms(function.body)]
+    def _ways(self, function: n.Definition) -> _Ways:
+        """What a function does that launches a kernel, whichever of its launches is asked about."""
+        if id(function) not in self._known:
+            arms = tuple(_arms(function.body))
+            self._known[id(function)] = _Ways(
+                arms, tuple(self._dropped(function)), tuple(self._kept(function))
+            )
+        return self._known[id(function)]
+
+    def _dropped(self, function: n.Definition) -> Iterator[tuple[int, Habit]]:
+        """Calls of the runtime that are statements of their own, after which neither the function
+        nor who calls it in the file asks for an error by a name that says so; with their lines."""
         for one in n.inside(function.body):
             call = one.value if isinstance(one, n.Do) else None
             if isinstance(call, n.Call) and isinstance(call.function, n.Name) and not call.launch:
                 name = call.function.text.removeprefix("::")
-                if name not in _RESULTS or _excluded(arms, call.at.line, sites):
-                    continue
-                if not self._asked(function, call.at.line, MAX_CALLERS):
-                    yield Habit(name, place(call.at))
+                if name in _RESULTS and not self._asked(function, call.at.line, MAX_CALLERS):
+                    yield call.at.line, Habit(name, place(call.at))
 
     def _asked(self, function: n.Definition, line: int, callers: int) -> bool:
         """Whether a function from a line on, or a caller in the file after the call, asks."""
-        return _asked_after(function, line) or any(
+        if id(function) not in self._questions:
+            self._questions[id(function)] = _last_question(function)
+        return self._questions[id(function)] >= line or any(
             self._asked(caller, call.at.line, callers - 1)
             for caller, call in (self.origins.callers(function.name) if callers else ())
             if caller is not function
         )
 
-    def _kept(self, function: n.Definition, sites: Sequence[LaunchSite]) -> Iterator[Habit]:
-        """Variables that live on after the function and hold what one device answered; one of the
-        function itself that is named on the other side of a branch than every launch is for another
-        one."""
-        called = [function, *self._called(function)]
-        arms = [*_arms(function.body)]
-        used = {
-            one.text
-            for one in n.inside(function.body)
-            if isinstance(one, n.Name) and not _excluded(arms, one.at.line, sites)
-        }
-        for holder in called:
+    def _kept(self, function: n.Definition) -> Iterator[tuple[tuple[int, ...], Habit]]:
+        """Variables that live on after the function and hold what one device answered, with the
+        lines of the function that name them; none for those of a function that it calls."""
+        for holder in (function, *self._called(function)):
             static = {
                 one.name: one
                 for one in n.inside(holder.body)
@@ -128,15 +163,16 @@ class HostHabits:
                 and not one.type.extents and not one.type.arguments
             }  # fmt: skip
             for kept in static.values():
-                named = holder is not function or kept.name in used
-                if kept.value is not None and named and self._asks(kept.value, 0):
-                    yield Habit(kept.name, place(kept.at))
-            for one in n.inside(holder.body):
+                if kept.value is not None and self._asks(kept.value, 0):
+                    lines = _naming(kept.name, function) if holder is function else ()
+                    if lines or holder is not function:
+                        yield lines, Habit(kept.name, place(kept.at))
+            for one in n.inside(holder.body) if static else ():
                 if isinstance(one, n.Call) and _name(one) in _QUERIES and one.arguments:
                     given = one.arguments[0]
                     out = given.operand if isinstance(given, n.Unary) else None
                     if isinstance(out, n.Name) and out.text in static:
-                        yield Habit(out.text, place(static[out.text].at))
+                        yield (), Habit(out.text, place(static[out.text].at))
 
     def _called(self, function: n.Definition) -> Iterator[n.Definition]:
         """Functions of the same file that a function calls and that launch nothing themselves."""
@@ -166,7 +202,7 @@ class HostHabits:
         self, hosts: Sequence[n.Definition], definition: n.Definition
     ) -> Iterator[Lines]:
         """Launches that name no stream, in a file of tensors that have a current one."""
-        if not _OF_TORCH.search(self.text):
+        if not self._of_torch:
             return
         for one in (x for host in hosts for x in n.inside(host.body)):
             if isinstance(one, n.Call) and one.launch and _name(one) == definition.name:
@@ -191,7 +227,7 @@ class HostHabits:
         if len(tops) != 1 or site.levels:
             return
         tensors = {one.name for one in tops[0].parameters if one.type.name in _TENSORS}
-        if not _asks_some(tensors, site) and not _BOUND.search(self.text):
+        if not self._bound and not _asks_some(tensors, site):
             return  # who calls the function may ask
         asked = _asked_of(tops[0], site)
         for parameter, given in zip(definition.parameters, site.arguments, strict=False):
@@ -201,8 +237,10 @@ class HostHabits:
                         yield parameter.name, place(tops[0].at)
 
 
-_Arms = tuple[tuple[int, int], tuple[int, int]]
-"""First and last line of either side of a branch."""
+def _naming(name: str, function: n.Definition) -> tuple[int, ...]:
+    """Lines of a function that name a variable."""
+    named = (one for one in n.inside(function.body) if isinstance(one, n.Name))
+    return tuple(dict.fromkeys(one.at.line for one in named if one.text == name))
 
 
 def _arms(body: n.Block) -> Iterator[_Arms]:
@@ -232,16 +270,15 @@ def _excluded(arms: Sequence[_Arms], line: int, sites: Sequence[LaunchSite]) -> 
     )
 
 
-def _asked_after(function: n.Definition, line: int) -> bool:
-    """Whether a function names something from a line on that asks for the last error."""
+def _last_question(function: n.Definition) -> int:
+    """The last line on which a function names something that asks for the last error; 0: none."""
+    last = 0
     for one in n.inside(function.body):
-        if max(one.at.line, one.at.end_line) >= line:
-            match one:
-                case n.Name(text=text) if _ASKING.search(text):
-                    return True
-                case n.Skipped(what=what) | n.Unread(what=what) if _ASKING.search(what):
-                    return True
-    return False
+        line = max(one.at.line, one.at.end_line)
+        if line > last and isinstance(one, (n.Name, n.Skipped, n.Unread)):
+            if _ASKING.search(one.text if isinstance(one, n.Name) else one.what):
+                last = line
+    return last
 
 
 def _asks_some(tensors: set[str], site: LaunchSite) -> bool:
