@@ -11,7 +11,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.conditions import HOPPER, Profile
 from extractors.cuda.inheritance import with_bases
 from extractors.cuda.macros import Macro, elsewhere
-from extractors.cuda.outside_methods import defines, with_methods
+from extractors.cuda.outside_methods import defined_outside, with_methods
 from extractors.cuda.parse import parse
 from extractors.cuda.preprocess import Prepared, prepare
 from extractors.cuda.public_headers import DEFINITIONS
@@ -39,6 +39,7 @@ class Header:
     """Words of its text, those among them that were macros when it was prepared, and all of
     these."""
     _words: frozenset[str] | None = None
+    _outside: frozenset[str] | None = None
     _unit: n.Unit | None = None
 
     @property
@@ -55,6 +56,12 @@ class Header:
         if self._unit is None:
             self._unit = parse(self.prepared, self.path)
         return self._unit
+
+    def completes(self, record: str) -> bool:
+        """Whether the header may define methods of a struct outside of it."""
+        if self._outside is None:
+            self._outside = defined_outside(self.prepared.text)
+        return record in self._outside
 
 
 _HEADERS: dict[str, Header] = {}
@@ -181,7 +188,7 @@ class Library:
         unit, found = next(((one, many) for one, many in several if many), (None, None))
         if unit is None or found is None:
             return []
-        headers = [one for one in self.headers if defines(one.prepared.text, last)]
+        headers = [one for one in self.headers if one.completes(last)]
         more = [made for one in headers if (made := one.unit(last)) is not None]
         units = list({id(one): one for one in (self.unit, unit, *more)}.values())
         return [with_methods(one, units) for one in found]

@@ -9,9 +9,12 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 
 
-def defines(text: str, record: str) -> bool:
-    """Whether a text may define methods of a struct outside of it."""
-    return re.search(rf"\b{re.escape(record)}\s*(<[^;{{}}()]*>)?\s*::\s*\w+\s*\(", text) is not None
+_OUTSIDE = re.compile(r"\b(\w+)\s*(?:<[^;{}()]*>)?\s*::\s*\w+\s*\(")
+
+
+def defined_outside(text: str) -> frozenset[str]:
+    """Names of structs of which a text may define methods outside of them."""
+    return frozenset(_OUTSIDE.findall(text))
 
 
 def with_methods(record: n.Record, units: Iterable[n.Unit]) -> n.Record:
