@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 
-
 _OUTSIDE = re.compile(r"\b(\w+)\s*(?:<[^;{}()]*>)?\s*::\s*\w+\s*\(")
 
 
