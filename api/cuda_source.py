@@ -60,17 +60,20 @@ class Headers:
         looked, found = _search(self.root, (self.root / path).parent, name)
         if self.lookups is not None:
             for one in looked:
-                self.lookups.look(one)
+                self.lookups.look_below(one)
         return found
 
 
-@lru_cache(maxsize=1024)
-def _search(root: Path, start: Path, name: str) -> tuple[tuple[Path, ...], tuple[str, str] | None]:
-    """Where a header was looked for, in order, and what was found; from the folder of the file that
-    includes it upwards, then in what the folders beside these bring along for others."""
-    looked: list[Path] = []
+@lru_cache(maxsize=4096)
+def _search(root: Path, start: Path, name: str) -> tuple[tuple[str, ...], tuple[str, str] | None]:
+    """Where a header was looked for below the root, in order, and what was found; from the folder
+    of the file that includes it upwards, then in what the folders beside these bring along for
+    others."""
+    looked: list[str] = []
     for folder in _folders(root, start, name):
-        looked.append(folder / name)
+        place = folder / name
+        if place.is_relative_to(root):
+            looked.append(place.relative_to(root).as_posix())
         found = _text(root, folder / name)
         if found is not None:
             return tuple(looked), found

@@ -18,6 +18,7 @@ from kb.ops import (
     BINARY_BY_SYMBOL,
     CONTRACTIONS,
     EFFECT,
+    OF_THREE,
     READS,
     REDUCTIONS,
     SIDES,
@@ -310,7 +311,8 @@ class ExpressionReader:
         for keyword in node.keywords:
             name = keyword.arg or ""
             self._operand(operands, natives.get(name, name), keyword.value, debug)
-        missing = SIDES & {p.role for p in row.parameters} - {role for role, _ in operands}
+        needed = {p.role for p in row.parameters if row.kind in OF_THREE or p.role in SIDES}
+        missing = needed - {role for role, _ in operands}
         if missing or (not operands and row.kind in _OF_SOMETHING):
             what = f"{row.path} with {len(operands)} arguments"
             return self._opaque(node, what, children(node), hint)

@@ -289,6 +289,9 @@ ATOMICS = frozenset(_EFFECTS[Effect.ATOMIC])
 SIDES = frozenset({"lhs", "rhs"})
 """Roles of operands without which an operation means nothing."""
 
+OF_THREE = frozenset({OpKind.SELECT, OpKind.FMA})
+"""Operations that mean nothing without all of their three operands."""
+
 PROMISES = frozenset({OpKind.MULTIPLE_OF, OpKind.MAX_CONTIGUOUS, OpKind.MAX_CONSTANCY})
 """What the program promises of a value. The compiler keeps it with the value, whether or not the
 result of the operation is read. Source: Triton, tl.multiple_of."""

@@ -365,11 +365,17 @@ def test_another_name_for_a_constant(mark: str, copies: int) -> None:
     assert [op.kind for op in kernel_ops(program)].count(OpKind.COPY) == copies
 
 
-@pytest.mark.parametrize("call", ["tl.load()", "tl.sum()", "tl.dot()", "tl.store()"])
-def test_a_call_that_lost_its_arguments_is_opaque(call: str) -> None:
-    program = kernel(f"y = {call}\ntl.store(X, y)", signature="X", mark="@triton.jit")
+@pytest.mark.parametrize(
+    ("call", "left"),
+    [
+        ("tl.load()", 0), ("tl.sum()", 0), ("tl.dot()", 0), ("tl.store()", 0),
+        ("tl.where(n != 0, n)", 2), ("tl.fma(n, n)", 2),
+    ],
+)  # fmt: skip
+def test_a_call_that_lost_arguments_is_opaque(call: str, left: int) -> None:
+    program = kernel(f"y = {call}\ntl.store(X, y)", signature="X, n", mark="@triton.jit")
     (lost,) = opaque_ops(program)
-    assert "with 0 arguments" in str(lost.attributes)
+    assert f"with {left} arguments" in str(lost.attributes)
 
 
 @pytest.mark.parametrize(
