@@ -23,9 +23,10 @@ from extractors.host.expr import atoms, distinct_atoms
 from extractors.host.file_facts import EmptyGrid, Habits, Hollow, LargeBlock, Unread
 from extractors.host.machine import Machine
 from extractors.host.modules import ModuleLoader
-from extractors.host.origins import Origins, RowHint, lines_of
+from extractors.host.origins import Origins, lines_of
 from extractors.host.presets import presets
 from extractors.host.render import Names, mentions_memo
+from extractors.host.row_hints import RowHint
 from extractors.host.tree import spread_at
 from extractors.host.values import Choice, Expr, Value
 from extractors.syntax.nodes import each

@@ -12,16 +12,10 @@ from dataclasses import dataclass, field
 
 from extractors.host.entries import entry
 from extractors.host.gathered import gathered
+from extractors.host.row_hints import NO_HINT, RowHint
 from extractors.host.tree import (
-    Function,
-    applies,
-    bound_pairs,
-    default_of,
-    handed_over,
-    loaded_names,
-    parameter_names,
-    renames,
-)
+    Function, applies, bound_pairs, default_of, handed_over, loaded_names, parameter_names, renames,
+)  # fmt: skip
 from extractors.syntax.nodes import children, each
 from kb.evidence import Lines
 
@@ -35,18 +29,8 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LEAVES = (ast.Name, ast.Constant)
 """Nodes without any inside."""
 
-
-@dataclass(frozen=True, slots=True)
-class RowHint:
-    """What tells the rows of arguments of several callers apart: how many parameters the kernel
-    has, the functions on the way to its launch, and its name, which may stand beside the row."""
-
-    size: int = 0
-    stack: tuple[str, ...] = ()
-    kernel: str = ""
-
-
-NO_HINT = RowHint()
+Entries = tuple[tuple[str, ast.expr, int], ...]
+"""Names, values and first lines of what is spread into a call."""
 
 
 @dataclass(slots=True)
@@ -65,6 +49,8 @@ class Origins:
     _told: dict[tuple[ast.expr, bool], list[ast.AST]] = field(default_factory=dict)
     _handed: dict[tuple[Function, str], list[ast.expr]] = field(default_factory=dict)
     _with: dict[str, set[ast.expr]] = field(default_factory=dict)
+    _arguments: dict[tuple[object, ...], ast.expr | None] = field(default_factory=dict)
+    _spread: dict[tuple[ast.Call, RowHint], Entries] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         pending: list[tuple[ast.AST, Function | None]] = [(self.tree, None)]
@@ -174,6 +160,12 @@ class Origins:
     ) -> ast.expr | None:
         """What a launch passes for a parameter: by keyword, by position where the kernel itself is
         called, else in the last tuple."""
+        key = call, name, position, row
+        if key not in self._arguments:
+            self._arguments[key] = self._argument(call, name, position, row)
+        return self._arguments[key]
+
+    def _argument(self, call: ast.Call, name: str, position: int, row: RowHint) -> ast.expr | None:
         last = call.args[-1] if call.args else None
         plain = isinstance(call.func, ast.Subscript)
         if plain:
@@ -186,8 +178,13 @@ class Origins:
         found = next((value for key, value, _ in spread if key == name), found)
         return found or entry(self.tree, name, row.stack, row.kernel)
 
-    def spread(self, call: ast.Call, row: RowHint = NO_HINT) -> Iterator[tuple[str, ast.expr, int]]:
+    def spread(self, call: ast.Call, row: RowHint = NO_HINT) -> Entries:
         """Names, values and first lines of the entries of dictionaries spread into a call."""
+        if (call, row) not in self._spread:
+            self._spread[call, row] = tuple(self._entries(call, row))
+        return self._spread[call, row]
+
+    def _entries(self, call: ast.Call, row: RowHint) -> Iterator[tuple[str, ast.expr, int]]:
         for keyword in (key for key in call.keywords if key.arg is None):
             for table in self._tables(keyword.value, row, MAX_DEPTH + 1):
                 if isinstance(table, ast.Call):

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 
-from extractors.host.origins import Origins, RowHint
+from extractors.host.origins import Origins
+from extractors.host.row_hints import RowHint
 
 TEXT = """\
 LIMIT = 4096
