@@ -12,9 +12,16 @@ from dataclasses import dataclass, field
 
 from extractors.host.entries import entry
 from extractors.host.gathered import gathered
-from extractors.host.row_hints import NO_HINT, RowHint
+from extractors.host.row_hints import NO_HINT, Entries, RowHint
 from extractors.host.tree import (
-    Function, applies, bound_pairs, default_of, handed_over, loaded_names, parameter_names, renames,
+    Function,
+    applies,
+    bound_pairs,
+    default_of,
+    handed_over,
+    loaded_names,
+    parameter_names,
+    renames,
 )  # fmt: skip
 from extractors.syntax.nodes import children, each
 from kb.evidence import Lines
@@ -28,9 +35,6 @@ MAX_DEPTH = 3
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LEAVES = (ast.Name, ast.Constant)
 """Nodes without any inside."""
-
-Entries = tuple[tuple[str, ast.expr, int], ...]
-"""Names, values and first lines of what is spread into a call."""
 
 
 @dataclass(slots=True)

@@ -1,8 +1,12 @@
-"""What tells the rows of arguments of several callers apart."""
+"""Rows of arguments: what is spread into a call, and what tells those of several callers apart."""
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
+
+Entries = tuple[tuple[str, ast.expr, int], ...]
+"""Names, values and first lines of what is spread into a call."""
 
 
 @dataclass(frozen=True, slots=True)
