@@ -53,6 +53,17 @@ _AXES = """__global__ void turn(const float4* x, float4* out, int hidden, int le
     to[threadIdx.y * wide * length + threadIdx.x] = from[threadIdx.y * wide + threadIdx.x];
 }
 """
+_PACKED = """__global__ void turn(const float4* x, const float4* bias, float4* out, int wide,
+                     int length, int heads) {
+    int part = blockIdx.y / length, row = blockIdx.y % length, d = wide / heads;
+    int to = (part * gridDim.x + blockIdx.x) * length * wide + row * d;
+    int from = (blockIdx.x * length + row) * 3 * wide + part * wide;
+    float4 v = x[from + threadIdx.y * d + threadIdx.x];
+    float4 b = bias[part * wide + threadIdx.y * d + threadIdx.x];
+    v.x += b.x; v.y += b.y; v.z += b.z; v.w += b.w;
+    out[to + threadIdx.y * d * length + threadIdx.x] = v;
+}
+"""
 _SQUARE = """__global__ void turn(const float* x, float* out, int m, int n) {
     int row = blockIdx.x, at = threadIdx.x;
     out[row * m + at] = x[at * n + row] * 2.f;
@@ -74,6 +85,7 @@ class PermutedElements(Pattern):
         Case(_BACK, "read permuted, written in order"),
         Case(_TURNED_POINTER, "read in order, written permuted"),
         Case(_AXES, _ANOTHER),
+        Case(_PACKED, _ANOTHER),
         Case(_SQUARE, _ANOTHER),
     )
     near_misses = (
@@ -153,11 +165,17 @@ def _counters(access: Access) -> dict[Atom, Term]:
     if access.mode is not Mode.POINTER or len(access.index) != 1:
         return {}
     for factors, number in access.index[0].terms:
-        moving = [a for a in factors if a.kind in _COUNTERS]
+        moving = [a for a in factors if a.kind in _COUNTERS or _counted(a)]
         if len(moving) != 1 or moving[0] in found:
             return {}
         found[moving[0]] = (tuple(a for a in factors if a is not moving[0]), number)
     return found
+
+
+def _counted(atom: Atom) -> bool:
+    """A quotient of the number of a block or a thread by what a launch tells, or its rest."""
+    over = atom.args[0].atom if atom.kind in _PARTS else None
+    return over is not None and over.kind in _COUNTERS and not _moves(atom.args[1])
 
 
 def _other_order(read: dict[Atom, Term], written: dict[Atom, Term]) -> bool:
