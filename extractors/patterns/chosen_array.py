@@ -39,6 +39,13 @@ _BRANCHES = """__global__ void move(const float* a, const float* b, half* c, hal
     to[threadIdx.x] = __float2half(from[threadIdx.x]);
 }
 """
+_SIDES = """__global__ void move(const float* a, const float* b, half* c, half* d, int n) {
+    int side = blockIdx.y & 1;
+    const float* from = side ? b : a;
+    half* to = side ? d : c;
+    to[blockIdx.x * n + threadIdx.x] = __float2half(from[blockIdx.x * n + threadIdx.x]);
+}
+"""
 _VALUE = "several arrays by one code, each chosen by the place of the work"
 _FOLLOWED = COPIES | CASTS | {OpKind.ADD, OpKind.SUB, OpKind.POINTER_CAST}
 _PLACES = (AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION)
@@ -51,11 +58,12 @@ class ChosenArray(Pattern):
     name = "array-chosen-by-the-place-of-the-work"
     axis = "fusion"
     source = "Hsu et al., Liger Kernel (2024), rotary embedding of queries and keys in one kernel"
-    matches = (Case(_HEADS, _VALUE), Case(_BRANCHES, _VALUE))
+    matches = (Case(_HEADS, _VALUE), Case(_BRANCHES, _VALUE), Case(_SIDES, _VALUE))
     near_misses = (
         NearMiss(
             _HEADS.replace("head < heads", "wk != nullptr"), why="the call decides, for all blocks"
         ),
+        NearMiss(_SIDES.replace("blockIdx.y & 1", "n & 1"), why="the call decides, for all blocks"),
         NearMiss(_HEADS.replace(": k +", ": q +"), why="two places of one array"),
         NearMiss(
             _BRANCHES.replace("to = d + (row - n)", "to = c + row"), why="all goes into one array"
@@ -85,6 +93,9 @@ class ChosenArray(Pattern):
 def _by_place(facts: Facts, node: Node) -> bool:
     """Whether a choice asks where the work stands."""
     tests = comparisons(facts, node.op.inputs[0])
+    made = facts.graph.producer(facts.graph.core(node.op.inputs[0])) if not tests else None
+    if made is not None:
+        return any(facts.values.expr(v).has(*_PLACES) for v in made.op.inputs[:2])
     return any(side.has(*_PLACES) for test in tests for side in sides(facts, test))
 
 
