@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import permutations
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import (
@@ -36,12 +35,12 @@ from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUC
 from extractors.patterns.jobs_by_block import JOBS_THREADS, parted_jobs
 from extractors.patterns.last_block import by_last
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
-from extractors.patterns.thread_guard import leaves
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
 from kb.analysis.filling import fills
+from kb.analysis.flat_places import cut_off
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
@@ -96,6 +95,19 @@ def total(x, out, n, T: tl.constexpr):
 )
 
 
+_HEADS_THREADS = """template <int T, int L>
+__global__ void heads(const float* x, float* out, int tokens, int heads) {
+    int at = blockIdx.x * (T / L) + threadIdx.x / L;
+    int token = at / heads;
+    if (token >= tokens) return;
+    int head = at - token * heads;
+    float* to = head > 3 ? out : out + tokens;
+    to[token * heads + head] = x[token * heads + head];
+}
+"""
+"""So many groups of lanes of a block have an item each, of a flat number of them."""
+
+
 _ROLES_POINTER = (
     POINTER
     + """
@@ -144,6 +156,7 @@ class OneOutputTilePerCta(Pattern):
         Case(LISTED, "one listed item per CTA"),
         Case(_ROLES_POINTER, "roles by the block id"),
         Case(COUNT_THREADS, "one input tile per CTA"),
+        Case(_HEADS_THREADS, "one tile per CTA"),
         Case(RESET_THREADS, "one row per CTA"),
         Case(COLUMNS_THREADS, "one tile per CTA"),
         Case(vary(COLUMNS_THREADS, ("blockIdx.x * 32 + lane", "blockIdx.x")), "one column per CTA"),
@@ -329,7 +342,7 @@ def _one_row(facts: Facts, access: Access) -> bool:
     if len([extent for extent in shape if extent != "1"]) > 1:
         return False
     extents = tile_extents(facts)
-    if _cut_off(facts, access):
+    if cut_off(facts, access):
         return False
     for axis, index in enumerate(access.index):
         if steps_by_tile(index, extents) or by_lanes(index):
@@ -338,22 +351,6 @@ def _one_row(facts: Facts, access: Access) -> bool:
         if tiled and any(of_block(atom) for atom in index.top()):
             return False
     return True
-
-
-def _cut_off(facts: Facts, access: Access) -> bool:
-    """Whether a test of a flat position ends what threads store, or lets them leave: blocks are so
-    many elements apart as is known before, or as they have threads, and their lanes count on."""
-    left = (n for n in facts.graph.of(OpKind.IF) if leaves(n.op) and n.index < access.node.index)
-    asked = [n.op.inputs[0] for n in (*facts.guards(access.node), *left)]
-    asked += [access.mask] if access.mask is not None else []
-    for test in (n for v in (asked if facts.of_threads else ()) for n in comparisons(facts, v)):
-        for own, other in permutations(sides(facts, test)):
-            lanes = [a.args[0] for a in own.top() if a.kind is AtomKind.LANE]
-            steps = [own.coefficient(a) for a in own.top() if a.kind is AtomKind.BLOCK]
-            far = any(step in lanes or (step.constant or 0) > 1 for step in steps)
-            if far and lanes and other.has(AtomKind.PARAMETER) and not other.has(AtomKind.BLOCK):
-                return True
-    return False
 
 
 def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:

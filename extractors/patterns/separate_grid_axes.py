@@ -14,6 +14,7 @@ from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
 from kb.analysis.block_steps import steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
+from kb.analysis.flat_places import cut_off
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.analysis.problem_walks import problem_walk
@@ -54,6 +55,21 @@ __global__ void scale(const float* x, const float* f, float* out, int rows, int 
     if (at >= rows * n) return;
     int row = at / n;
     out[row * n + at % n] = x[row * n + at % n] * f[row];
+}
+"""
+
+
+_COUNTED_THREADS = """template <int T>
+__global__ void scale(const float* x, float* out, int rows, int n) {
+    int at = blockIdx.x * (2 * T) + threadIdx.x;
+    if (at >= rows * n) return;
+    out[at] = 2.f * x[at];
+}
+"""
+_LONG_ROWS_THREADS = """template <int N>
+__global__ void scale(const float* x, float* out) {
+    int at = blockIdx.x * N + threadIdx.x;
+    out[at] = 2.f * x[at];
 }
 """
 
@@ -105,6 +121,8 @@ class SeparateGridAxes(Pattern):
         Case(_SINGLE_TILE, "grid of one program"),
         Case(PRODUCT_THREADS, "separate grid axes"),
         Case(_FLAT_THREADS, "one axis of tiles"),
+        Case(_COUNTED_THREADS, "one axis of tiles"),
+        Case(_LONG_ROWS_THREADS, "one program per row"),
         Case(_WHICH_THREADS, "separate grid axes"),
         Case(_WHICH, "separate grid axes"),
         Case(_ROWS_WALKED, "separate grid axes"),
@@ -210,6 +228,7 @@ class SeparateGridAxes(Pattern):
         extents = tile_extents(facts)
         indices = (index for access in facts.accesses for index in access.index)
         tiles = any(steps_by_tile(index, extents) for index in indices)
+        tiles = tiles or any(cut_off(facts, access) for access in facts.stores)
         return "one axis of tiles" if tiles else "one program per row"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kb.analysis.facts import Facts
-from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr, nested
 from kb.ops import OpKind
 
 
@@ -27,7 +27,8 @@ def steps_by_tile(index: Expr, extents: Collection[str]) -> bool:
             str(number) in extents or any(atom.text in extents for atom in factors)
         ):
             return True
-    taken_apart = (a.args[0] for a in index.top() if a.kind in (AtomKind.FLOOR_DIV, AtomKind.MOD))
+    top = (a for one in nested(index) for a in one.top())
+    taken_apart = (a.args[0] for a in top if a.kind in (AtomKind.FLOOR_DIV, AtomKind.MOD))
     if any(_flat(number) or steps_by_tile(number, extents) for number in taken_apart):
         return True
     return _by_groups(index) or _by_parts(index)
