@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import permutations
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
@@ -14,7 +15,9 @@ from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import comparisons
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import OWN_THREAD, READS, OpKind
+
+_LOOPS = frozenset({OpKind.RANGE, OpKind.WHILE})
 
 _LED = vary(
     PRODUCT_POINTER,
@@ -36,9 +39,19 @@ _LED_THREADS = vary(
 )  # fmt: skip
 
 
+_LAST = vary(_LED, ("tl.where(m < M, m, 0)", "tl.minimum(m, M - 1)"))
+_LAST_THREADS = """__global__ void rows(const float* x, float* out, int rows, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    int row = min(at, rows - 1);
+    for (int i = 0; i < n; ++i) out[row * n + i] = 2.f * x[row * n + i];
+}
+"""
+
+
 class RedirectedPositions(Pattern):
-    """A select keeps a position where it is below an extent and puts zero in the place of others;
-    the result addresses a load. Or it puts a place beyond the array there, and a gather pads."""
+    """A select keeps a position where it is below an extent and puts zero in the place of others,
+    or the smaller of a position and of the last place inside is taken; the result addresses a load.
+    Or it puts a place beyond the array there, and a gather pads."""
 
     name = "positions-outside-redirected-inside"
     axis = "boundary_handling"
@@ -49,6 +62,8 @@ class RedirectedPositions(Pattern):
         Case(_LED_TILE, "redirected to an index inside"),
         Case(_LED_THREADS, "redirected to an index inside"),
         Case(_OUT_TILE, _OUTSIDE),
+        Case(_LAST, "redirected to an index inside"),
+        Case(_LAST_THREADS, "redirected to an index inside"),
     )
     near_misses = (
         NearMiss(
@@ -63,6 +78,15 @@ class RedirectedPositions(Pattern):
             ),
             why="numbers are put out, not positions",
         ),
+        NearMiss(vary(_LAST, ("M - 1", "7")), why="a table whose length is compiled in"),
+        NearMiss(
+            _LAST_THREADS.replace("i < n;", "i < row;").replace("row * n", "at * n"),
+            why="a count of rounds",
+        ),
+        NearMiss(
+            _LAST_THREADS.replace("int at = ", "int at = (int)x[0] + 0 * "),
+            why="what was read says where, no thread lies outside",
+        ),
         NearMiss(PRODUCT_POINTER, why="positions are used as they are"),
         NearMiss(ADD_POINTER, why="accesses are masked"),
         NearMiss(PRODUCT, why="views keep tiles inside"),
@@ -71,6 +95,7 @@ class RedirectedPositions(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         led = [n for n in facts.graph.of(OpKind.SELECT, OpKind.IF_EXPRESSION) if _led(facts, n)]
+        led += [n for n in facts.graph.of(OpKind.MINIMUM) if _held(facts, n)]
         if led:
             yield self.decide(facts, "redirected to an index inside", led)
         out = [n for load in facts.loads for n in _out(facts, load)]
@@ -94,6 +119,36 @@ def _out(facts: Facts, load: Access) -> list[Node]:
 def _extent(place: Expr) -> bool:
     atom = place.atom
     return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+
+
+def _held(facts: Facts, node: Node) -> bool:
+    """True for the smaller of an own position and of the last place inside, on the way to a
+    load."""
+    return any(
+        _own(facts, place) and _last(facts.values.expr(end))
+        for place, end in permutations(node.op.inputs[:2])
+    ) and any(_leads(facts, node, v) for load in facts.loads for v in load.address)
+
+
+def _leads(facts: Facts, node: Node, address: str) -> bool:
+    """Whether a number is a part of where memory is read, not how often a loop runs that reads."""
+    if not facts.graph.rests_on(address, node):
+        return False
+    return node in facts.graph.upstream(address, lambda n: n.op.kind in _LOOPS)
+
+
+def _own(facts: Facts, place: str) -> bool:
+    """Whether lanes and blocks count a position, and nothing that was read says it."""
+    above = facts.graph.upstream(place, lambda n: n.op.kind in READS)
+    kinds = {n.op.kind for n in above}
+    return not kinds.isdisjoint((*OWN_THREAD, OpKind.ARANGE)) and not kinds & READS
+
+
+def _last(end: Expr) -> bool:
+    """One less than an extent."""
+    counted = (AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION)
+    given = end.has(AtomKind.PARAMETER, AtomKind.EXTENT, AtomKind.LOADED)
+    return ((), -1) in end.terms and given and not end.has(*counted)
 
 
 def _led(facts: Facts, node: Node) -> bool:
