@@ -31,9 +31,11 @@ _ASKING = frozenset(
 """What hands on the error of a launch. Source: CUDA Runtime API 13.0, error handling: a launch
 returns no error, these do; CUDA Driver API, the same of a context."""
 
-_RUNTIME = re.compile(r"(?:::)?(?:std::|cuda[A-Z]|cu[A-Z]|dim3$|printf$|static_cast$)")
-"""Functions of the runtime and of the standard library: none of the others hands on such an
-error."""
+_RUNTIME = re.compile(
+    r"(?:::)?(?:std::|cuda[A-Z]|cu[A-Z]|dim3$|printf$|static_cast$|(?:AT|THO)_DISPATCH_SWITCH$)"
+)
+"""Functions of the runtime and of the standard library, and what PyTorch chooses types by: none of
+the others hands on such an error."""
 
 _METHODS = frozenset(
     {

@@ -180,6 +180,21 @@ def prepare(
                     reader.platforms)  # fmt: skip
 
 
+_SWITCH = re.compile(r"\b(?:AT|THO)_DISPATCH_SWITCH\b")
+"""Takes cases one behind the other, with nothing between them: no text that a parser takes where
+what makes a switch of them is not there. Source: PyTorch, ATen/Dispatch.h,
+torch/headeronly/core/Dispatch.h."""
+
+
+def _switching(macro: Macro) -> Macro:
+    """A macro that hands code to such a switch as a call that is given the code once."""
+    found = _SWITCH.search(macro.body) if macro.parameters else None
+    if found is None or found.group() == macro.name:
+        return macro
+    given = [one.replace("...", "") or "__VA_ARGS__" for one in macro.parameters or ()]
+    return replace(macro, body=f"{found.group()}({', '.join(given)})")
+
+
 def _expands(macro: Macro) -> bool:
     whole = macro.name in CHECKS or macro.name in macro.body.split()
     return len(macro.body) <= MAX_MACRO and not whole
@@ -230,7 +245,7 @@ class _Directives:
             return
         given = {key: Macro(key, None, str(one)) for key, one in self.profile.defined.items()}
         all_of = given | PUBLIC | self.macros
-        known_ = {name: macro for name, macro in all_of.items() if _expands(macro)}
+        known_ = {name: _switching(macro) for name, macro in all_of.items() if _expands(macro)}
         expander = Expander(known_, self.grown)
         text = expander.expand("\n".join(self.waiting), len(self.done) + 1)
         self.grown = expander.growth

@@ -94,3 +94,23 @@ def test_a_macro_in_the_body_of_a_macro() -> None:
     decisions = host_facts(read_cuda(_NESTED, "a.cu"))["once"].decisions
     (chosen,) = [one for one in decisions if one.axis == "algorithm_selection"]
     assert {(6, 6), (7, 7), (9, 9)} <= set(chosen.lines)
+
+
+def test_cases_of_types_behind_each_other_hold_one_code() -> None:
+    """A macro that hands code to PyTorch's switch over types, which no header shows."""
+    text = (
+        "#define CASE(...) THO_DISPATCH_CASE(__VA_ARGS__)\n"
+        "#define CASES(...) CASE(Half, __VA_ARGS__) CASE(Float, __VA_ARGS__)\n"
+        "#define TYPES(TYPE, NAME, ...) THO_DISPATCH_SWITCH(TYPE, NAME, CASES(__VA_ARGS__))\n"
+        "template <typename T, typename W> __global__ void k(T* x, const W* w) { x[0] = w[0]; }\n"
+        "template <typename T, typename W> void launch(const Tensor& x, const Tensor& w) {\n"
+        "  k<T, W><<<1, 32>>>(x.data_ptr<T>(), w.data_ptr<W>());\n}\n"
+        "void go(Tensor x, Tensor w) {\n"
+        '  TORCH_CHECK(w.is_contiguous(), "w");\n'
+        '  TYPES(x.scalar_type(), "x", [&] {\n    using own_t = scalar_t;\n'
+        '    TYPES(w.scalar_type(), "w", [&] {\n'
+        "      launch<own_t, scalar_t>(x, w);\n    });\n  });\n}\n"
+    )  # fmt: skip
+    facts = host_facts(read_cuda(text, "k.cu"))["k"]
+    assert len(facts.launches) == 1
+    assert [c.lines for c in facts.constraints if "w." in c.expression] == [(9, 9)]
