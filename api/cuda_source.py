@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from api.including import includers
+from api.including import declarers, includers
 from api.lookups import Lookups
 from api.sources import SourceFile
 from extractors.cuda.beside import beside, mentions
@@ -134,7 +134,7 @@ def read_file(file: SourceFile, text: str, lookups: Lookups | None = None) -> Cu
     found = read_cuda(text, inside, Headers(file.root, lookups).load, shown=file.shown)
     hosts = dict(host_facts(found))
     alone = [name for name, facts in hosts.items() if not facts.launches]
-    if alone and file.path.suffix != ".cu":
+    if alone:
         hosts |= _launched_elsewhere(file, inside, found, alone, lookups)
     return CudaFile(found.kernels, hosts, found.diagnostics)
 
@@ -142,8 +142,8 @@ def read_file(file: SourceFile, text: str, lookups: Lookups | None = None) -> Cu
 def _launched_elsewhere(
     file: SourceFile, inside: str, found: ReadCuda, kernels: list[str], lookups: Lookups | None
 ) -> dict[str, HostFacts]:
-    """Facts of kernels of a header that files which include it launch, read beside it: those of the
-    same launchers together."""
+    """Facts of kernels that files which include theirs, or declare them, launch, read beside it:
+    those of the same launchers together."""
     names = {k.name: d.name for k, d in zip(found.kernels, found.definitions, strict=True)}
     around = _around(file.root, inside, [names[one] for one in kernels], lookups)
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -161,8 +161,8 @@ def _launched_elsewhere(
 
 
 def _around(root: Path, inside: str, names: list[str], lookups: Lookups | None) -> dict[str, str]:
-    """Files that include a header, by themselves or through others, and launch something of what
-    is asked for, with their texts, by their paths."""
+    """Files that include another one, by themselves or through others, or declare its kernels, and
+    launch something of what is asked for, with their texts, by their paths."""
     found: dict[str, str] = {}
     headers, seen = [inside], {inside}
     headers_of = Headers(root, lookups)
@@ -186,4 +186,13 @@ def _around(root: Path, inside: str, names: list[str], lookups: Lookups | None) 
                 found[path] = loaded[1]
             if not path.endswith(".cu") and level < MAX_HEADERS_ABOVE:
                 headers.append(path)
+    rows_ = declarers(real(root), inside, names)
+    if lookups is not None:
+        lookups.note_declarers(inside, names, rows_)
+    for path in rows_:
+        loaded = _text(root, root / path)
+        if lookups is not None:
+            lookups.look(root / path)
+        if loaded is not None and path not in found:
+            found[path] = loaded[1]
     return dict(sorted(found.items()))

@@ -1,12 +1,16 @@
-"""Which files of a tree include a header: one look at the heads of all of them."""
+"""Which files of a tree include another one: one look at the heads of all of them. And which files
+of its folder declare what it defines."""
 
 from __future__ import annotations
 
+import os
 import re
 import time
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from extractors.cuda.beside import declares
 from extractors.host.modules import State, files_below, state_of
 
 SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".inl")
@@ -15,6 +19,10 @@ HEAD_BYTES = 65_536
 """Includes stand at the head of a file."""
 
 MAX_FILE_BYTES = 2_000_000
+
+MAX_BESIDE = 64
+"""Files of one folder that are asked what they declare."""
+
 SECONDS = 60.0
 """So long is what the files of a tree include taken to be as it was; reading many files anew begins
 with looking again."""
@@ -42,6 +50,40 @@ def _meant(path: str, name: str, header: str) -> bool:
         known = len(folder) >= up
         return known and "/".join([*folder[: len(folder) - up], rest]) == header
     return header == rest or header.endswith(f"/{rest}")
+
+
+def declarers(root: Path, path: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Files beside one of a tree, those whose names are most like its own first, that declare a
+    kernel of one of the names."""
+    folder, _, own = path.rpartition("/")
+    try:
+        names_ = [one.name for one in os.scandir(root / folder) if one.name.endswith(SUFFIXES)]
+    except OSError:
+        return ()
+    near = sorted(names_, key=lambda one: (-_alike(one, own), one))
+    found = []
+    for other in near[: MAX_BESIDE + 1]:
+        state = state_of(file := f"{root}/{folder}/{other}")
+        if other != own and state is not None and state.size <= MAX_FILE_BYTES:
+            if any(_declares(file, state, name) for name in names):
+                found.append(f"{folder}/{other}" if folder else other)
+    return tuple(found)
+
+
+def _alike(one: str, other: str) -> int:
+    """How many letters two names begin with alike."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+@lru_cache(maxsize=32_768)
+def _declares(file: str, state: State, name: str) -> bool:
+    """Whether a file in this state declares a kernel."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as handle:
+            return declares(handle.read(), name)
+    except OSError:
+        return False
 
 
 _known: dict[Path, tuple[float, Included]] = {}

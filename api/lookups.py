@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from api.including import includers
+from api.including import declarers, includers
 from extractors.host.modules import FolderLoader, State, real, state_of, tables, within
 
 TABLES = "*.yaml"
@@ -21,6 +21,10 @@ it."""
 
 INCLUDERS = "*include "
 """Before the path of a header: stands for the list of the files that may include it."""
+
+DECLARERS = "*declare "
+"""Before the path of a file, and the names of kernels: stands for the list of the files beside it
+that declare these."""
 
 ABSENT = ""
 
@@ -56,6 +60,11 @@ class Lookups:
         """These files may include a header, by what they write."""
         self.found[f"{INCLUDERS}{header}"] = _digest_of_rows(rows)
 
+    def note_declarers(self, path: str, names: Iterable[str], rows: Iterable[str]) -> None:
+        """These files declare kernels of another one."""
+        key = f"{DECLARERS}{path} {' '.join(names)}"
+        self.found[key] = digest_of("\n".join(rows).encode())
+
     def note_takers(self, module: str, name: str, takers: Iterable[str]) -> None:
         """These modules may take a name from a module."""
         self.found[f"{TAKERS}{module} {name}"] = digest_of("\n".join(takers).encode())
@@ -81,6 +90,10 @@ class Present:
         if path not in self.digests and name.startswith(INCLUDERS):
             rows = includers(real(root), name.removeprefix(INCLUDERS))
             self.digests[path] = _digest_of_rows(rows)
+        if path not in self.digests and name.startswith(DECLARERS):
+            file, *names = name.removeprefix(DECLARERS).split(" ")
+            rows_ = declarers(real(root), file, names)
+            self.digests[path] = digest_of("\n".join(rows_).encode())
         if path not in self.digests:
             listed = name == TABLES
             self.digests[path] = _listing(root, tables(root)) if listed else _digest(path)

@@ -1,5 +1,5 @@
-"""A header with the files that include it and launch its kernels, read as one: their lines stand
-beyond those of the header, so that places of several files are told apart."""
+"""A file with those that include it, or declare its kernels, and launch these, read as one: their
+lines stand beyond those of the file, so that places of several files are told apart."""
 
 from __future__ import annotations
 
@@ -21,9 +21,17 @@ def mentions(text: str, kernel: str) -> bool:
     return named and re.search(rf"\b{re.escape(kernel)}\b", uncommented(text)) is not None
 
 
+def declares(text: str, kernel: str) -> bool:
+    """Whether a text says of a kernel, which another file defines, that it is there."""
+    if kernel not in text:
+        return False
+    head = rf"__global__[^;{{}}]*\b{re.escape(kernel)}\s*\([^;{{}}]*\)\s*;"
+    return re.search(head, uncommented(text)) is not None
+
+
 def beside(found: ReadCuda, others: Sequence[tuple[str, str]], path: str, load: Load) -> ReadCuda:
-    """What a header holds together with the functions of others, given by path and text. A file
-    that defines a kernel under the name of one of the header's launches its own."""
+    """What a file holds together with the functions of others, given by path and text. A file that
+    defines a kernel under the name of one of the first file's launches its own."""
     own = found.library.unit
     whole = n.Unit(own.path)
     _add(whole, own)

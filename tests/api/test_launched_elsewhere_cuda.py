@@ -147,3 +147,63 @@ def test_a_change_of_the_launching_file_counts(package: Path) -> None:
     (package / "csrc" / "more.cu").unlink()
     assert read_again() == {"scale.cuh"}
     assert read_again() == set()
+
+
+_OWN = HEADER.replace("template <typename T>\n", "").replace("const T*", "const float*").replace(
+    "T* y", "float* y"
+).replace("T(2)", "2.f").replace("#pragma once\n", "")  # fmt: skip
+_DECLARED = "__global__ void scale(const float* x, float* y, int n);\n"
+_RUNS = LAUNCHER.replace("scale<float>", "scale")
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        pytest.param(_RUNS.replace("scale.cuh", "scale.cu"), id="includes it"),
+        pytest.param(_RUNS.replace('#include "scale.cuh"\n', _DECLARED), id="declares its kernel"),
+    ],
+)
+def test_a_file_of_kernels_that_another_one_launches(package: Path, launcher: str) -> None:
+    (package / "csrc" / "scale.cuh").unlink()
+    (package / "csrc" / "scale.cu").write_text(_OWN)
+    (package / "csrc" / "run.cu").write_text(launcher)
+    forget_includes()
+    (kernel,) = extract_file(package / "csrc" / "scale.cu").kernels
+    (launch,) = kernel.launches
+    assert (launch.file, launch.lines) == ("csrc/run.cu", (6, 6))
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        pytest.param(_RUNS.replace('#include "scale.cuh"\n', "\n"), id="neither"),
+        pytest.param(_RUNS.replace('#include "scale.cuh"\n', f"// {_DECLARED}"), id="in a comment"),
+        pytest.param(
+            _RUNS.replace('#include "scale.cuh"\n', _DECLARED.replace(";", " {}")), id="its own"
+        ),
+    ],
+)
+def test_another_kernel_of_its_name(package: Path, launcher: str) -> None:
+    (package / "csrc" / "scale.cuh").unlink()
+    (package / "csrc" / "scale.cu").write_text(_OWN)
+    (package / "csrc" / "run.cu").write_text(launcher)
+    forget_includes()
+    (kernel,) = extract_file(package / "csrc" / "scale.cu").kernels
+    assert not kernel.launches
+
+
+def test_a_file_that_comes_to_declare_a_kernel_counts(package: Path) -> None:
+    (package / "csrc" / "scale.cuh").unlink()
+    (package / "csrc" / "run.cu").unlink()
+    (package / "csrc" / "scale.cu").write_text(_OWN)
+    forget_includes()
+
+    def read_again() -> bool:
+        files = source_files([str(package)])
+        found = dict(read_each(files, jobs=1))
+        again = {files[index].path.name for index, reading in found.items() if reading.again}
+        return "scale.cu" in again
+
+    assert [read_again(), read_again()] == [True, False]
+    (package / "csrc" / "run.cu").write_text(_RUNS.replace('#include "scale.cuh"\n', _DECLARED))
+    assert [read_again(), read_again()] == [True, False]
