@@ -142,6 +142,11 @@ def with_constants(names: Names, constants: Mapping[str, n.Variable], path: str)
     return {**kept, **names}
 
 
+def threads(block: n.Expr | n.Variable | None, names: Names) -> tuple[int | None, ...]:
+    """The extents of a block, as far as they are numbers."""
+    return tuple(_number(extent, names, []) for extent in _parts(followed(block, names)[0], names))
+
+
 def _number(node: n.Expr, names: Names, lines: list[Lines], depth: int = 0) -> int | None:
     """The whole number that an expression of names and constants is; `lines` gains where the names
     were given."""
@@ -188,6 +193,8 @@ def followed(
     """What a name was last given, step by step, with the lines of the steps."""
     lines: list[Lines] = []
     for _ in range(MAX_STEPS):
+        while isinstance(node, n.Cast):
+            node = node.operand
         if not isinstance(node, n.Name):
             break
         given = names.get(node.text) or names.get(node.text.rpartition("::")[2])

@@ -40,7 +40,7 @@ class LaunchSite:
     """A launch of a kernel: what stands in its angle brackets, its arguments, its conditions;
     `root` is the function that leads to it through others, `entered` where it calls them, `levels`
     what the functions between hand on, that of the launch first, and `left` conditions under which
-    they have returned before."""
+    they have returned before; `plain` when the launch can be given no attributes."""
 
     kernel: n.Name
     shape: tuple[n.Expr | n.Variable | None, ...]
@@ -56,6 +56,7 @@ class LaunchSite:
     entered: n.Place | None = None
     levels: tuple[Level, ...] = ()
     left: tuple[str, ...] = ()
+    plain: bool = False
 
     @property
     def top(self) -> str:

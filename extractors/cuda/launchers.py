@@ -3,7 +3,7 @@ methods is given the kernel and its arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
@@ -23,6 +23,10 @@ include/cutlass/cluster_launch.hpp."""
 CONFIG = ("gridDim", "blockDim", "dynamicSmemBytes")
 """Fields of a launch configuration: grid, block, shared memory. Source: CUDA Runtime API 13.0."""
 
+_HELD = ("attrs", "numAttrs")
+_WITHOUT = 4
+"""Fields of one that hold its attributes, and how many stand before them. Source: as above."""
+
 _CLUSTER = ("grid_dims", "block_dims", "smem_size_in_bytes")
 _WRITTEN = {
     "cudaLaunchConfig_t": CONFIG,
@@ -31,6 +35,10 @@ _WRITTEN = {
 """Fields of structs of extents in the order in which they are written. Sources: as above."""
 
 CALLED = "operator()"
+
+SERIALISED = "cudaLaunchAttributeProgrammaticStreamSerialization"
+"""The attribute of launches that may begin before the kernel in front of theirs has ended. Source:
+CUDA Runtime API 13.0, cudaLaunchAttributeID."""
 
 
 def filled(made: n.Variable, value: n.Braces, library: Library) -> Iterator[tuple[str, n.Expr]]:
@@ -55,13 +63,26 @@ def configured(
     return tuple(names.get(f"{shown(config)}.{key}") for key in _CLUSTER)
 
 
+def bare(config: n.Expr, names: Names, lent: Collection[str]) -> bool:
+    """Whether a launch configuration surely holds no attribute: it is declared here, none is set,
+    and nothing else was given it."""
+    name = shown(config).removeprefix("&")
+    made = names.get(name)
+    given = made.items if isinstance(made, n.Braces) else ()
+    here = isinstance(made, n.Variable) and made.type.name == "cudaLaunchConfig_t"
+    here = here or (isinstance(made, n.Braces) and len(given) <= _WITHOUT)
+    return here and name not in lent and not any(f"{name}.{x}" in names for x in _HELD)
+
+
 @dataclass(frozen=True, slots=True)
 class Thrown:
-    """A launch by an object: the kernel, the extents and the arguments."""
+    """A launch by an object: the kernel, the extents and the arguments; `plain` when the object is
+    made for it, without that attribute."""
 
     kernel: n.Expr
     shape: tuple[n.Expr | None, ...]
     arguments: tuple[n.Expr, ...]
+    plain: bool = False
 
 
 @dataclass(slots=True)
@@ -77,6 +98,7 @@ class Launchers:
         way = CALLED
         if isinstance(target, n.Field):
             way, target = target.name, target.operand
+        first = target
         for _ in range(MAX_LINKS):
             if not (isinstance(target, n.Call) and isinstance(target.function, n.Field)):
                 break
@@ -86,8 +108,9 @@ class Launchers:
         place = launcher.ways.get(way) if launcher is not None else None
         if launcher is None or place is None or place >= len(call.arguments):
             return None
+        plain = target is first and not isinstance(target, n.Name) and launcher.bare
         return Thrown(
-            call.arguments[place], launcher.shape(given), call.arguments[place + 1 :]
+            call.arguments[place], launcher.shape(given), call.arguments[place + 1 :], plain
         )  # fmt: skip
 
     def _of(self, kind: str) -> _Launcher | None:
@@ -100,10 +123,12 @@ class Launchers:
 @dataclass(frozen=True, slots=True)
 class _Launcher:
     """`ways`: methods that launch, with the place of the kernel; `extents`: per constructor, how
-    many arguments it takes and which of them, if any, each extent is."""
+    many arguments it takes and which of them, if any, each extent is; `bare` when neither these nor
+    those ask for an early start."""
 
     ways: Mapping[str, int]
     extents: tuple[tuple[int, tuple[int | None, ...]], ...]
+    bare: bool = False
 
     def shape(self, given: Sequence[n.Expr]) -> tuple[n.Expr | None, ...]:
         places = next((p for most, p in self.extents if len(given) <= most), ())
@@ -147,7 +172,22 @@ def _launcher(record: n.Record, library: Library) -> _Launcher | None:
         (len(m.parameters), tuple(_place(one, m, record, library) for one in shape))
         for m in makers
     )  # fmt: skip
-    return _Launcher(ways, extents) if ways and extents else None
+    asking = (
+        m for m in record.methods if (m.name == record.name or m.name in ways) and serialises(m)
+    )
+    return _Launcher(ways, extents, not any(asking)) if ways and extents else None
+
+
+def serialises(function: n.Definition) -> bool:
+    """Whether a function names that attribute."""
+    return any(True for _ in serialised(function))
+
+
+def serialised(function: n.Definition) -> Iterator[n.Name]:
+    """Where a function names it."""
+    for one in n.inside(function.body):
+        if isinstance(one, n.Name) and one.text.rpartition("::")[2] == SERIALISED:
+            yield one
 
 
 def _calls(method: n.Definition) -> Iterator[n.Call]:

@@ -12,9 +12,15 @@ from extractors.cuda import nodes as n
 from extractors.cuda.asserted import Assertions
 from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
-from extractors.cuda.block_size import one_block, warps_of_blocks, whole_blocks, with_constants
+from extractors.cuda.block_size import (
+    one_block,
+    warps_of_blocks,
+    whole_blocks,
+    with_constants,
+)
 from extractors.cuda.capability import Compiled, Settings, by_capability, by_compilation
 from extractors.cuda.checks import stated
+from extractors.cuda.choosers import choosers, with_headers
 from extractors.cuda.chosen import by_the_host
 from extractors.cuda.compiled_in import compiled_in
 from extractors.cuda.contracts import (
@@ -53,6 +59,7 @@ from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
     alone,
     asking,
+    raised,
     resident,
 )
 from extractors.cuda.routes import Routes
@@ -79,7 +86,8 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
     """Launches and dispatched template arguments of every kernel, or of some, by its name."""
     unit = found.library.unit
     names = frozenset(one.name for one in found.definitions)
-    walker = Walker(found.library, names, asking(unit.functions))
+    walker = Walker(found.library, names, asking(unit.functions),
+                    asking(unit.functions, raises=True))  # fmt: skip
     for function in (one for many in unit.functions.values() for one in many):
         walker.function(function)
     for record in (one for many in unit.records.values() for one in many):
@@ -116,10 +124,12 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
             tuning = replace(tuning, mechanism=_rule(launches, settled))
         tuning = replace(tuning, launched_with=settled)
         scopes = [with_constants(one.names, unit.constants, one.at.path) for one in mine]
+        wider = [with_headers(names, one.shape, found.library)
+                 for one, names in zip(mine, scopes, strict=True)]  # fmt: skip
         warps = warps_of_blocks(
-            [(one.shape[1], names, one.at) for one, names in zip(mine, scopes, strict=True)]
+            [(one.shape[1], names, one.at) for one, names in zip(mine, wider, strict=True)]
         )
-        made = origins.lines(mine) if warps else set()
+        made = origins.lines(mine) | choosers(mine, wider, origins) if warps else set()
         warps = tuple(replace(w, lines=tuple(sorted({*w.lines, *made}))) for w in warps)
         grids = one_block(
             [(one.shape[0], names, one.at) for one, names in zip(mine, scopes, strict=True)]
@@ -128,6 +138,8 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
         blocks += alone(mine)
+        if not blocks and "max_threads" not in dict(kernel.entry.options):
+            blocks += tuple(raised(walker.queries, definition.name))
         parts = parts_by_count(mine, found.library, counters)
         led: set[Lines] = set()
         for fork in forks if mine else ():
@@ -177,7 +189,7 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
                  *blocks, *parts, *others, *vectors,
                  *given, *with_dispatchers(compiled_in(definition, mine, unit), texts.rows(),
                                            found.macros), *promises(whole, found.library),
-                 *overlap.of(mine), *handed_on(mine, walker.found, handings))
+                 *overlap.of(mine, kernel), *handed_on(mine, walker.found, handings))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip

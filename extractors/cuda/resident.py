@@ -22,6 +22,11 @@ QUERIES = {
 fills it best, with the place of the kernel among the arguments. Source: CUDA Runtime API,
 occupancy."""
 
+_SETS = "cudaFuncSetAttribute"
+_LARGE = "cudaFuncAttributeMaxDynamicSharedMemorySize"
+"""What lets the blocks of a kernel ask for more shared memory than 48 KiB. Source: CUDA C++
+Programming Guide, shared memory of compute capability 7.x and later."""
+
 ASKED = "cudaDeviceGetAttribute"
 _COUNT = "cudaDevAttrMultiProcessorCount"
 _FIELD = "multiProcessorCount"
@@ -37,6 +42,9 @@ ALONE = "one block per multiprocessor"
 multiprocessor, at most 1 KiB, takes no second one. Source: CUDA C++ Programming Guide, technical
 specifications per compute capability."""
 
+RAISED = "more shared memory than 48 KiB opted in to"
+"""What is told of such a kernel."""
+
 MAX_NAMES = 100
 """Names that a grid is followed through."""
 
@@ -49,15 +57,19 @@ MAX_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question how many blocks of a kernel fit, with the lines where it is asked."""
+    """A question how many blocks of a kernel fit, with the lines where it is asked; or where its
+    blocks are let have more shared memory, then `raises`."""
 
     kernel: str
     lines: tuple[Lines, ...]
+    raises: bool = False
 
 
-def asking(functions: Mapping[str, Sequence[n.Definition]]) -> dict[str, dict[int, Lines]]:
-    """Functions of the host that ask about a kernel which they are given: for every place of such
-    a parameter the lines of the question."""
+def asking(
+    functions: Mapping[str, Sequence[n.Definition]], *, raises: bool = False
+) -> dict[str, dict[int, Lines]]:
+    """Functions of the host that ask about a kernel which they are given, or let its blocks have
+    more shared memory: for every place of such a parameter the lines where they do."""
     found: dict[str, dict[int, Lines]] = {}
     hosts = [f for many in functions.values() for f in many if "__global__" not in f.words]
     bodies = [(f, [c for c in n.inside(f.body) if isinstance(c, n.Call)]) for f in hosts]
@@ -66,7 +78,7 @@ def asking(functions: Mapping[str, Sequence[n.Definition]]) -> dict[str, dict[in
         for function, calls in bodies:
             places = {one.name: at for at, one in enumerate(function.parameters)}
             for call in calls:
-                for given, _ in _asked_about(call, found):
+                for given, _ in _asked_about(call, found, raises=raises):
                     below = _below(given)
                     if isinstance(below, n.Name) and below.text in places:
                         known = found.setdefault(function.name, {})
@@ -77,19 +89,23 @@ def asking(functions: Mapping[str, Sequence[n.Definition]]) -> dict[str, dict[in
 
 
 def asks_about(
-    call: n.Call, found: Mapping[str, Mapping[int, Lines]]
+    call: n.Call, found: Mapping[str, Mapping[int, Lines]], *, raises: bool = False
 ) -> Iterator[tuple[n.Expr, tuple[Lines, ...]]]:
     """Arguments of a call that are asked about as kernels, with the lines of the question."""
-    for given, lines in _asked_about(call, found):
+    for given, lines in _asked_about(call, found, raises=raises):
         yield given, (place(call.at), *lines)
 
 
 def _asked_about(
-    call: n.Call, found: Mapping[str, Mapping[int, Lines]]
+    call: n.Call, found: Mapping[str, Mapping[int, Lines]], *, raises: bool
 ) -> Iterator[tuple[n.Expr, tuple[Lines, ...]]]:
     name = call.function.text.rpartition("::")[2] if isinstance(call.function, n.Name) else ""
-    if name in QUERIES and len(call.arguments) > QUERIES[name]:
+    if name in QUERIES and len(call.arguments) > QUERIES[name] and not raises:
         yield call.arguments[QUERIES[name]], ()
+    if raises and name == _SETS and len(call.arguments) > 1:
+        what = call.arguments[1]
+        if isinstance(what, n.Name) and what.text.rpartition("::")[2] == _LARGE:
+            yield call.arguments[0], ()
     for at, lines in found.get(name, {}).items():
         if at < len(call.arguments):
             yield call.arguments[at], (lines,)
@@ -110,7 +126,8 @@ def resident(
 ) -> tuple[Decision, ...]:
     """Whether the host asks how many blocks of the kernel fit on a multiprocessor, or counts them
     by multiprocessors; `counters` are names that functions of the host give that number."""
-    lines = {line for one in queries if one.kernel == name for line in one.lines}
+    asked = (one for one in queries if one.kernel == name and not one.raises)
+    lines = {line for one in asked for line in one.lines}
     for site in launches:
         lines |= set(_counted(site, library, counters))
     if not lines:
@@ -120,6 +137,17 @@ def resident(
         lines=tuple(sorted(lines)), kind=AxisKind.TUNING,
     )  # fmt: skip
     return (found,)
+
+
+def raised(queries: Sequence[Query], name: str) -> Iterator[Decision]:
+    """Whether the host lets the blocks of the kernel have more shared memory than any may: what
+    says how many share a multiprocessor, where nothing else does."""
+    lines = {at for one in queries if one.kernel == name and one.raises for at in one.lines}
+    if lines:
+        yield Decision(
+            axis="occupancy", value=RAISED, pattern="shared-memory-beyond-the-common-limit",
+            lines=tuple(sorted(lines)), kind=AxisKind.TUNING,
+        )  # fmt: skip
 
 
 def alone(launches: Sequence[LaunchSite]) -> tuple[Decision, ...]:

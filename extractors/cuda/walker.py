@@ -32,7 +32,14 @@ from extractors.cuda.held import (
     with_value,
 )
 from extractors.cuda.launch_site import ALIAS, LaunchSite, Names, compared
-from extractors.cuda.launchers import LAUNCHERS, Launchers, configured, filled, launches
+from extractors.cuda.launchers import (
+    LAUNCHERS,
+    Launchers,
+    bare,
+    configured,
+    filled,
+    launches,
+)
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.resident import ASKED, QUERIES, Query, asks_about, names_count
@@ -41,6 +48,7 @@ from kb.evidence import Lines
 
 MAX_LAUNCHES = 400
 MAX_STEPS = 200_000
+_PLAIN = "cudaLaunchKernel"
 _POINTED = frozenset({"cudaLaunchKernelExC"})
 """Those whose arguments lie behind an array of addresses, besides the last two."""
 
@@ -55,6 +63,7 @@ class Walker:
     library: Library
     kernels: frozenset[str] = frozenset()
     asking: Mapping[str, Mapping[int, Lines]] = field(default_factory=dict)
+    raising: Mapping[str, Mapping[int, Lines]] = field(default_factory=dict)
     found: list[LaunchSite] = field(default_factory=list)
     queries: list[Query] = field(default_factory=list)
     counters: set[str] = field(default_factory=set)
@@ -74,6 +83,7 @@ class Walker:
     replaced: list[LaunchSite] = field(default_factory=list)
     passed: dict[str, list[Handed]] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
+    lent: set[str] = field(default_factory=set)
     owner: n.Record | None = None
     _all: Known = field(init=False)
     _known: Known = field(init=False)
@@ -108,7 +118,7 @@ class Walker:
         self.owner, self._known = record, self._all.beside(record)
         before = len(self.found)
         self.given = openly(function)
-        self.local, self.replaced, self.passed = {}, [], {}
+        self.local, self.replaced, self.passed, self.lent = {}, [], {}, set()
         self._walk(function.body)
         others = {id(one) for one in self.replaced}
         self.found[before:] = [one for one in self.found[before:] if id(one) not in others]
@@ -298,14 +308,15 @@ class Walker:
         if node.launch:
             for kernel, way in self._kernels(node.function):
                 shape = (*node.launch, None, None)[:3]
-                self._keep(kernel, shape, node.arguments, node.at, way)
+                self._keep(kernel, shape, node.arguments, node.at, way, plain=True)
             return
         self._asked(node)
         self._written(node)
         thrown = self._objects.launch(node, self.names)
         if thrown is not None:
             for kernel, way in self._kernels(thrown.kernel):
-                self._keep(kernel, (*thrown.shape, None)[:3], thrown.arguments, node.at, way)
+                extents = (*thrown.shape, None)[:3]
+                self._keep(kernel, extents, thrown.arguments, node.at, way, plain=thrown.plain)
             return
         name = node.function.text if isinstance(node.function, n.Name) else ""
         self.checks += tuple(
@@ -321,10 +332,12 @@ class Walker:
                 shape_ = configured(name, node.arguments[0], self.names)
                 given_ = node.arguments[2:]
                 given_ = pointed(given_, self.names) if name in _POINTED else given_
-                self._keep(kernel, shape_, given_, node.at, way)
+                plain = bare(node.arguments[0], self.names, self.lent)
+                self._keep(kernel, shape_, given_, node.at, way, plain=plain)
             else:
                 given = (*node.arguments[1:3], *node.arguments[4:5])
-                self._keep(kernel, given, pointed(node.arguments[3:4], self.names), node.at, way)
+                given_ = pointed(node.arguments[3:4], self.names)
+                self._keep(kernel, given, given_, node.at, way, plain=name == _PLAIN)
 
     def _hands(self, node: n.Call) -> None:
         """A call that hands a kernel to a lambda or a function."""
@@ -366,13 +379,18 @@ class Walker:
         name = node.function.text if isinstance(node.function, n.Name) else ""
         if name in QUERIES or name == ASKED:
             self.names[shown(node.arguments[0])] = node
-        for given, lines in asks_about(node, self.asking):
-            self.queries += [
-                Query(kernel.text.rpartition("::")[2], lines) for kernel, _ in self._kernels(given)
-            ]
+        for raises, through_ in ((False, self.asking), (True, self.raising)):
+            for given, lines in asks_about(node, through_, raises=raises):
+                self.queries += [
+                    Query(kernel.text.rpartition("::")[2], lines, raises)
+                    for kernel, _ in self._kernels(given)
+                ]
 
     def _written(self, node: n.Call) -> None:
-        """A number whose address a call is given is no longer known."""
+        """A number whose address a call is given is no longer known, nor what a struct holds that
+        one is given."""
+        name = node.function.text if isinstance(node.function, n.Name) else ""
+        self.lent |= {shown(x).removeprefix("&") for x in node.arguments if name not in LAUNCHERS}
         for given in node.arguments:
             if isinstance(given, n.Unary) and given.operator == "&":
                 name = shown(given.operand)
@@ -381,9 +399,10 @@ class Walker:
 
     def _keep(
         self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],
-        arguments: tuple[n.Expr, ...], at: n.Place, way: Way = (),
+        arguments: tuple[n.Expr, ...], at: n.Place, way: Way = (), *, plain: bool = False,
     ) -> None:  # fmt: skip
-        self.found.append(under(self._site(kernel, shape, arguments, at), way))
+        site = replace(self._site(kernel, shape, arguments, at), plain=plain)
+        self.found.append(under(site, way))
 
     def _site(
         self, kernel: n.Name, shape: tuple[n.Expr | n.Variable | None, ...],

@@ -89,3 +89,29 @@ def test_cutlass_launches_on_clusters(host: str) -> None:
     assert dict(found.hints)["block_x"] == 96
     other = text.replace(_CLUSTER, "mine::launch")
     assert not host_facts(read_cuda(other, "a.cu", lambda *_: None))["k"].launches
+
+
+_WAITING = _KERNEL.replace("{", '{ asm volatile("griddepcontrol.wait;"); ', 1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "host", "found"),
+    [
+        pytest.param(_KERNEL, "k<3><<<n, 96>>>(x, y);", ["none"], id="angle brackets"),
+        pytest.param(_KERNEL, "Go(n, 96, 0)(k<3>, x, y);", ["none"], id="an object made for it"),
+        pytest.param(_WAITING, "k<3><<<n, 96>>>(x, y);", [], id="the kernel waits"),
+        pytest.param(
+            _KERNEL, "Go go(n, 96, 0); more(go); go(k<3>, x, y);", [], id="an object of before"
+        ),
+        pytest.param(
+            _KERNEL,
+            "cudaLaunchConfig_t c; more(&c); cudaLaunchKernelEx(&c, k<3>, x, y);",
+            [],
+            id="a configuration that may hold attributes",
+        ),
+    ],
+)
+def test_launches_that_wait_for_the_stream(kernel: str, host: str, found: list[str]) -> None:
+    text = f"{kernel}{_THROWER}void go(float* x, float* y, int n) {{ {host} }}\n"
+    decisions = host_facts(read_cuda(text, "a.cu", lambda *_: None))["k"].decisions
+    assert [d.value for d in decisions if d.axis == "launch_overlap"] == found

@@ -318,3 +318,41 @@ BRANCH = "#if {} >= 900\n  x[0] = n;\n#else\n  x[0] = 0.f;\n#endif\n"
 )
 def test_branches_on_the_target(text: str, found: list[tuple[Lines, ...]]) -> None:
     assert lines(text, "arch_dispatch") == found
+
+
+_RAISES = "cudaFuncSetAttribute({}, cudaFuncAttributeMaxDynamicSharedMemorySize, n)"
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        pytest.param(
+            f"void go(float* x, int n) {{\n  CHECK({_RAISES.format('k')});\n"
+            "  k<<<8, 128, n>>>(x, n);\n}\n",
+            [((3, 3),)],
+            id="of the kernel",
+        ),
+        pytest.param(
+            f"template <typename F> void room(F f, int n) {{\n  {_RAISES.format('f')};\n}}\n"
+            "void go(float* x, int n) {\n  room(k, n);\n  k<<<8, 128, n>>>(x, n);\n}\n",
+            [((3, 3), (6, 6))],
+            id="in a function that is given the kernel",
+        ),
+        pytest.param(
+            f"void go(float* x, int n) {{\n  CHECK({_RAISES.format('j')});\n"
+            "  k<<<8, 128, n>>>(x, n);\n}\n",
+            [],
+            id="of another kernel",
+        ),
+        pytest.param(
+            "void go(float* x, int n) {\n  CHECK("
+            + _RAISES.format("k").replace("MaxDynamicSharedMemorySize", "RequiredClusterWidth")
+            + ");\n  k<<<8, 128, n>>>(x, n);\n}\n",
+            [],
+            id="another attribute",
+        ),
+    ],
+)  # fmt: skip
+def test_more_shared_memory_is_opted_in_to(host: str, found: list[tuple[Lines, ...]]) -> None:
+    text = KERNEL.replace("\n", " ") + OTHER + host
+    assert lines(text, "occupancy") == found
