@@ -80,7 +80,8 @@ def stopped(
             break
         meant = [functions.get(name, ()) for name in dict.fromkeys(_called(one))]
         inner = [many[0] for many in meant if len(many) == 1]
-        seen += [x for x in inner if x.at.path == kernel.at.path and x not in seen]
+        here = [x for x in inner if x.at.path == kernel.at.path and x.at.end_line <= len(rows)]
+        seen += [x for x in here if x not in seen]
     for one in seen[:MAX_CALLED]:
         found = list(_stopped(one, rows))
         if found:

@@ -173,6 +173,14 @@ def test_a_file_of_kernels_that_another_one_launches(package: Path, launcher: st
     assert (launch.file, launch.lines) == ("csrc/run.cu", (6, 6))
 
 
+def test_what_both_define_under_one_name_is_read_in_its_own_file(package: Path) -> None:
+    """A function of the launching file is no part of the kernel, whatever the kernel calls."""
+    (package / "csrc" / "scale.cuh").write_text(HEADER.replace("x[i] * T(2)", "twice(x[i])"))
+    twice = "float twice(float x) {\n#if __CUDA_ARCH__ >= 800\n  return x;\n#endif\n}\n"
+    (package / "csrc" / "run.cu").write_text(LAUNCHER + twice)
+    assert [one.file for one in scale(package).launches] == ["csrc/run.cu"]
+
+
 @pytest.mark.parametrize(
     "launcher",
     [
