@@ -23,6 +23,12 @@ _PLACES = {
 """Methods of blocks and grids that tell what a variable of the language tells. Source: NVIDIA,
 CUDA C++ Programming Guide, Cooperative Groups."""
 
+_BY_CLUSTER = {
+    "cluster_rank": OpKind.BLOCK_ID, "num_clusters": OpKind.NUM_BLOCKS,
+    "block_rank": OpKind.CLUSTER_RANK, "num_blocks": OpKind.CLUSTER_BLOCKS,
+}  # fmt: skip
+"""Methods of clusters, and of grids with clusters, by what they count. Source: as above."""
+
 _HOPS = 8
 """Names that a type of an operator may have, one for the other."""
 
@@ -153,6 +159,8 @@ class CollectiveReader(AssemblyReader):
             return Val("")
         if name in ("thread_rank", "block_rank") and group.scope == "grid":
             return self._in_grid(name, node.at, hint)
+        if name in _BY_CLUSTER and group.scope in ("grid", "cluster"):
+            return self._by_cluster(name, group.scope, node.at, hint)
         if name in ("thread_rank", "meta_group_rank"):
             attributes.append(("name", name))
             narrow = name == "thread_rank" and group.scope in ("warp", "tile")
@@ -192,6 +200,16 @@ class CollectiveReader(AssemblyReader):
         thread = self.axis(OpKind.THREAD_ID, 0, at)
         operands = [("lhs", before.name), ("rhs", thread.name)]
         return self.one(OpKind.ADD, operands, at, Kind("u32"), hint)
+
+    def _by_cluster(self, name: str, scope: str, at: n.Place, hint: str) -> Val:
+        """The number of a block in its cluster, or how many there are; the number of a cluster in a
+        grid of one axis, or how many there are."""
+        if scope == "cluster":
+            return self.one(_BY_CLUSTER[name], (), at, Kind("u32"), hint)
+        blocks = self.axis(_BY_CLUSTER[name], 0, at)
+        each = self.one(OpKind.CLUSTER_BLOCKS, (), at, Kind("u32"))
+        operands = [("lhs", blocks.name), ("rhs", each.name)]
+        return self.one(OpKind.FLOOR_DIV, operands, at, Kind("u32"), hint)
 
     def _threads(self, at: n.Place, hint: str = "") -> Val:
         """Threads of the block, along all its axes."""

@@ -36,6 +36,16 @@ _FIELDS = """template <typename P> __global__ void twice(P given) {
 """
 
 
+_CLUSTERS_THREADS = """__global__ void rows(const float* x, float* y, int rows, int n) {
+    auto grid = cooperative_groups::this_grid();
+    auto cluster = cooperative_groups::this_cluster();
+    int part = cluster.block_rank() * blockDim.x + threadIdx.x;
+    for (int row = grid.cluster_rank(); row < rows; row += grid.num_clusters())
+        if (part < n) y[row * n + part] = 2.f * x[row * n + part];
+}
+"""
+
+
 class PersistentGridStrideLoop(Pattern):
     """A loop starts at the own block id and steps by the number of blocks."""
 
@@ -50,6 +60,7 @@ class PersistentGridStrideLoop(Pattern):
         Case(PRODUCT_PERSISTENT_POINTER, "persistent grid-stride"),
         Case(PRODUCT_PERSISTENT_THREADS, "persistent grid-stride"),
         Case(_FIELDS, "persistent grid-stride"),
+        Case(_CLUSTERS_THREADS, "persistent grid-stride"),
     )
     near_misses = (
         NearMiss(PRODUCT, why="the block id is used once"),
