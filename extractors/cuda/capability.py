@@ -22,13 +22,25 @@ _PROPERTIES = frozenset({"cudaDeviceProp", "cudaGetDeviceProperties", "getCurren
 """How the device says its compute capability, and the structs that keep it. Source: CUDA Runtime
 API, device attributes and properties; PyTorch, ATen/cuda/CUDAContext.h."""
 
+_ATTRIBUTE = re.compile(r"\.(?:numAttrs$|val\.\w)")
+"""Names that the attributes of a launch are given by. Source: CUDA Runtime API 13.0,
+cudaLaunchConfig_t, cudaLaunchAttribute."""
+
+_COMPARED = frozenset({"<", "<=", ">", ">=", "==", "!="})
+
+MAX_SITES = 12
+"""Launches of one kernel whose extents and arguments are looked through."""
+
 
 def by_capability(
     launches: Sequence[LaunchSite], settings: Settings, origins: BlockOrigins
 ) -> Iterator[Decision]:
-    """Conditions around launches that rest on the compute capability of the device: a function
-    that asks for it, or its properties; or that rest on what another such condition has set."""
+    """Conditions around launches, and comparisons that launches are made of, that rest on the
+    compute capability of the device: a function that asks for it, or its properties; or that rest
+    on what another such condition has set."""
     lines: set[Lines] = set()
+    for site in launches[:MAX_SITES]:
+        lines |= _made_by(site, settings.library)
     for site in launches:
         for test in site.tests:
             asked = {place(one.at) for one in site.behind(test)
@@ -42,6 +54,19 @@ def by_capability(
             axis="arch_dispatch", value="if capability", pattern="kernel-chosen-by-the-target",
             lines=tuple(sorted(lines)), kind=AxisKind.HOST,
         )  # fmt: skip
+
+
+def _made_by(site: LaunchSite, library: Library) -> set[Lines]:
+    """Comparisons of the capability that say how many blocks or threads there are, what the kernel
+    is given, or which attributes the launch has."""
+    attributes = [made for name, made in site.names.items() if _ATTRIBUTE.search(name)]
+    lines: set[Lines] = set()
+    for one in site.behind((site.shape, site.arguments, site.kernel, tuple(attributes))):
+        if isinstance(one, n.Binary) and one.operator in _COMPARED and place(one.at) not in lines:
+            asked = {place(x.at) for side in (one.left, one.right) for x in site.behind(side)
+                     if isinstance(x, n.Expr) and _asks(x, site, library)}  # fmt: skip
+            lines |= {place(one.at), *asked} if asked else set()
+    return lines
 
 
 @dataclass(slots=True)

@@ -230,3 +230,35 @@ def test_what_a_pack_takes_has_no_name() -> None:
         "void go(float* x, int n, int more) { k<float, int><<<1, 32>>>(x, n, more); }\n"
     ).launches
     assert [b.parameter for b in launch.bindings if b.parameter not in ("T", "Rest")] == ["x", "n"]
+
+
+_ASKS = (
+    "int asked() {\n  int m;\n"
+    "  cudaDeviceGetAttribute(&m, cudaDevAttrComputeCapabilityMajor, 0);\n  return m;\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        pytest.param(
+            "  int sm = asked();\n  cudaLaunchConfig_t c;\n  c.gridDim = n;\n  c.blockDim = 32;\n"
+            "  c.numAttrs = sm >= 9 ? 1 : 0;\n  cudaLaunchKernelEx(&c, k<1, true>, x, n);\n",
+            [((9, 9), (13, 13))],
+            id="attributes of the launch",
+        ),
+        pytest.param(
+            "  int sm = asked();\n  k<1, true><<<n, sm >= 10 ? 256 : 128>>>(x, n);\n",
+            [((9, 9), (10, 10))],
+            id="threads of a block",
+        ),
+        pytest.param(
+            "  int sm = asked();\n  k<1, true><<<n, 32>>>(x, sm);\n", [], id="handed on as it is"
+        ),
+    ],
+)
+def test_launches_that_are_made_by_the_capability(
+    host: str, found: list[tuple[tuple[int, int], ...]]
+) -> None:
+    text = f"{KERNEL}{_ASKS}void go(float* x, int n) {{\n{host}}}\n"
+    assert [d.lines for d in facts(text).decisions if d.axis == "arch_dispatch"] == found
