@@ -21,7 +21,11 @@ from extractors.patterns.cases_pointer import (
 )
 from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
-from extractors.patterns.cases_rows_threads import COLUMNS_THREADS, RESET_THREADS
+from extractors.patterns.cases_rows_threads import (
+    CLUSTER_ROWS_THREADS,
+    COLUMNS_THREADS,
+    RESET_THREADS,
+)
 from extractors.patterns.cases_searched import (
     EITHER_PLACE_THREADS,
     GROUPED_THREADS,
@@ -40,7 +44,7 @@ from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
 from kb.analysis.filling import fills
-from kb.analysis.flat_places import cut_off
+from kb.analysis.flat_places import by_rank, cut_off
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
@@ -157,6 +161,10 @@ class OneOutputTilePerCta(Pattern):
         Case(_ROLES_POINTER, "roles by the block id"),
         Case(COUNT_THREADS, "one input tile per CTA"),
         Case(_HEADS_THREADS, "one tile per CTA"),
+        Case(CLUSTER_ROWS_THREADS, "one row per cluster"),
+        Case(
+            CLUSTER_ROWS_THREADS.replace("this_cluster().block_rank()", "own()"), "one row per CTA"
+        ),
         Case(RESET_THREADS, "one row per CTA"),
         Case(COLUMNS_THREADS, "one tile per CTA"),
         Case(vary(COLUMNS_THREADS, ("blockIdx.x * 32 + lane", "blockIdx.x")), "one column per CTA"),
@@ -262,6 +270,9 @@ class OneOutputTilePerCta(Pattern):
         value = f"one {line} per CTA" if rows else "one tile per CTA"
         if any(row_of_warp(a) for a in stores):
             value = f"one {line} per warp"
+        shared_out = by_rank(facts, stores) if rows else []
+        if shared_out:
+            value, where = f"one {line} per cluster", [*where, *shared_out]
         walked = [*(loop.node for loop in columns), *own_walks(facts, stores)]
         yield self.decide(facts, value, [*where, *walked])
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, TILE
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
+from extractors.patterns.cases_rows_threads import CLUSTER_ROWS_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.flattened_outer_batch_grid_axis import outer_axes
 from extractors.patterns.multi_problem_walk import GROUPED_POINTER
@@ -14,7 +15,7 @@ from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
 from kb.analysis.block_steps import steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
-from kb.analysis.flat_places import cut_off
+from kb.analysis.flat_places import by_rank, cut_off
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, blocked, persistent
 from kb.analysis.problem_walks import problem_walk
@@ -123,6 +124,7 @@ class SeparateGridAxes(Pattern):
         Case(_FLAT_THREADS, "one axis of tiles"),
         Case(_COUNTED_THREADS, "one axis of tiles"),
         Case(_LONG_ROWS_THREADS, "one program per row"),
+        Case(CLUSTER_ROWS_THREADS, "one cluster per row"),
         Case(_WHICH_THREADS, "separate grid axes"),
         Case(_WHICH, "separate grid axes"),
         Case(_ROWS_WALKED, "separate grid axes"),
@@ -229,6 +231,8 @@ class SeparateGridAxes(Pattern):
         indices = (index for access in facts.accesses for index in access.index)
         tiles = any(steps_by_tile(index, extents) for index in indices)
         tiles = tiles or any(cut_off(facts, access) for access in facts.stores)
+        if not tiles and by_rank(facts, facts.stores):
+            return "one cluster per row"
         return "one axis of tiles" if tiles else "one program per row"
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import permutations
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.symbolic import ONE, AtomKind, Expr
 from kb.ops import OpKind
@@ -35,6 +36,14 @@ def cut_off(facts: Facts, access: Access) -> bool:
             if extent and any(map(_flat, _taken_apart(own))):
                 return True
     return False
+
+
+def by_rank(facts: Facts, stores: Sequence[Access]) -> list[Node]:
+    """Where the number of the block in its cluster is asked for, as a part of where threads
+    store."""
+    ranks = facts.graph.of(OpKind.CLUSTER_RANK) if facts.of_threads else []
+    places = [v for a in stores for v in a.address] if ranks else []
+    return [n for n in ranks if any(facts.graph.rests_on(v, n) for v in places)]
 
 
 def _taken_apart(number: Expr) -> Iterator[Expr]:
