@@ -37,6 +37,9 @@ from kb.ops import COMPARISONS, SIDES, OpKind
 _NOWHERE = n.Place(0, 0, 0, "")
 
 
+_EXTREMES = frozenset({OpKind.MINIMUM, OpKind.MAXIMUM})
+
+
 class CallReader(BindingReader):
     """Calls of every sort."""
 
@@ -258,6 +261,8 @@ class CallReader(BindingReader):
             self.writer.emit(row.kind, operands, node.at, (), attributes)
             return Val("")
         made = self.one(row.kind, operands, node.at, kind, hint, attributes)
+        if kind == UNKNOWN and row.kind in _EXTREMES and len(values) == 2 and self.counts(*values):
+            self.counted.add(made.name)
         return replace(made, static=bool(values) and all(v.static for v in values))
 
     def approximate(self, at: n.Place) -> str:

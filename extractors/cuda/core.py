@@ -55,6 +55,7 @@ class Core(Typing):
         self.making: set[n.Place] = set()
         self.sizes: dict[str, tuple[n.Expr, Frame]] = {}
         self.whole: set[str] = set()
+        self.counted: set[str] = set()
         self.flags: dict[str, Val] = {}
         self.told: dict[tuple[object, ...], n.Record] = {}
         self.divided: dict[str, tuple[Kind, tuple[str, ...]]] = {}

@@ -129,6 +129,9 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
         warps = warps_of_blocks(
             [(one.shape[1], names, one.at) for one, names in zip(mine, wider, strict=True)]
         )
+        own = warps_of_blocks(
+            [(one.shape[1], names, one.at) for one, names in zip(mine, scopes, strict=True)]
+        )
         made = origins.lines(mine) | choosers(mine, wider, origins) if warps else set()
         warps = tuple(replace(w, lines=tuple(sorted({*w.lines, *made}))) for w in warps)
         grids = one_block(
@@ -138,7 +141,8 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
         blocks += alone(mine)
-        if not blocks and "max_threads" not in dict(kernel.entry.options):
+        bounds = {"max_threads", "max_threads_elsewhere"} & dict(kernel.entry.options).keys()
+        if not blocks and not bounds:
             blocks += tuple(raised(walker.queries, definition.name))
         parts = parts_by_count(mine, found.library, counters)
         led: set[Lines] = set()
@@ -173,7 +177,8 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
             *shares(mine, origins, found.library, counters),
         )
         if not any(one.axis == "tile_selection" for one in (*warps, *tiles)):
-            tiles = whole_blocks(warps)
+            pairs_ = zip(warps, own, strict=False)  # numbers of headers are no choice made here
+            tiles = whole_blocks([replace(w, value=o.value) for w, o in pairs_])
         given = (*layouts(mine, path), *handed_twice(definition, mine, found.library),
                  *whole_extents(whole, mine, (*hosts, *tops), found.library))  # fmt: skip
         facts[kernel.name] = HostFacts(

@@ -43,6 +43,9 @@ MAX_DEPTH = 120
 """Expressions inside each other, through helpers and constants: about four calls of Python each."""
 
 
+_COUNTING = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV})
+
+
 class OperatorReader(FileConstantReader):
     """Expressions that are no calls."""
 
@@ -190,11 +193,14 @@ class OperatorReader(FileConstantReader):
             return asked
         left, right, of = self._common(operator, left, right, at)
         self.whole |= {left.kind.dtype} if kind is OpKind.MOD else set()
-        if kind is OpKind.DIV and self._whole_number(left.kind, right):
+        self.counted |= {left.name, right.name} if kind is OpKind.MOD else set()
+        if kind is OpKind.DIV and self._whole_number(left, right):
             kind = OpKind.FLOOR_DIV
         operands = [("lhs", left.name), ("rhs", right.name)]
         of = BOOL if operator in _COMPARISONS else of
         made = self.one(kind, operands, at, of, hint)
+        if made.kind == UNKNOWN and kind in _COUNTING and self.counts(left, right):
+            self.counted.add(made.name)
         return replace(made, static=left.static and right.static)
 
     def _flag(
@@ -215,11 +221,19 @@ class OperatorReader(FileConstantReader):
         made = self.one(OpKind.NOT, [("x", condition.name)], at, BOOL)
         return replace(made, static=condition.static)
 
-    def _whole_number(self, kind: Kind, right: Val) -> bool:
-        """Whether a quotient is one of whole numbers: a remainder of the type was taken, too."""
+    def _whole_number(self, left: Val, right: Val) -> bool:
+        """Whether a quotient is one of whole numbers: a remainder of the type was taken, too, or it
+        is of what counts in steps that are compiled in."""
+        kind = left.kind
         same = right.kind.dtype == kind.dtype or (right.static and right.kind == UNKNOWN)
-        known = is_integer(kind) or kind.dtype in self.whole - {"?"}
-        return known and (is_integer(right.kind) or same)
+        known = is_integer(kind) or kind.dtype in self.whole - {"?"} or left.name in self.counted
+        return known and (is_integer(right.kind) or same or right.name in self.counted)
+
+    def counts(self, left: Val, right: Val) -> bool:
+        """Whether whole numbers, one at least, are added or multiplied by what is compiled in."""
+        whole = [is_integer(one.kind) or one.name in self.counted for one in (left, right)]
+        given = [one.static and one.kind == UNKNOWN for one in (left, right)]
+        return any(whole) and all(a or b for a, b in zip(whole, given, strict=True))
 
     def _common(self, operator: str, left: Val, right: Val, at: n.Place) -> tuple[Val, Val, Kind]:
         """Both operands in the type of the result."""

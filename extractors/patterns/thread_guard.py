@@ -31,6 +31,14 @@ _LEAVES = """__global__ void scale(const float* x, float* out, float by, int n) 
     out[at] = x[at] * by;
 }
 """
+_GROUPS_LEAVE = """template <typename T>
+__global__ void groups(const float* x, float* y, unsigned n) {
+    const auto at = blockIdx.x * T::kThreads + threadIdx.x;
+    if (at / 32 * T::kEach >= n) return;
+    const auto item = min(at / T::kLanes, n - 1);
+    y[item] = 2.f * x[item];
+}
+"""
 _AROUND = """__global__ void product(const float* a, const float* b, float* c, int M, int N, int K)
 {
     int m = blockIdx.x * blockDim.x + threadIdx.x;
@@ -93,6 +101,7 @@ class ThreadGuard(Pattern):
     matches = (
         Case(ROUNDS_THREADS, AROUND),
         Case(_LEAVES, "early return"),
+        Case(_GROUPS_LEAVE, "early return"),
         Case(_AROUND, AROUND),
         Case(ADD_THREADS, "access under a branch"),
         Case(_LEFT, "rounds past the end left out"),
