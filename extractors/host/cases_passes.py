@@ -11,7 +11,7 @@ from extractors.host.cases_partial import (
     SUMMED,
     SUMMED_TILE,
 )
-from extractors.host.compiler_options import FLUSHED, UNFUSED
+from extractors.host.compiler_options import FLUSHED, FUSED, UNFUSED
 from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.passes import HANDED_ON, LATER, LEFT, PASSES, TAKEN
 from extractors.host.reciprocals import RECIPROCAL
@@ -108,6 +108,7 @@ _OF_A_NAME = (_INVERSE[0], "sqrt = n + 1\n    " + _INVERSE[1].replace("/ n", "/ 
 _OF_A_ROOT = (_INVERSE[0], "all = n**0.5\n    " + _INVERSE[1].replace("/ n", "/ all"))
 _INVERSE_TILE = ("(x, parts, 1024))", "(x, parts, float(1 / blocks)))")
 _UNFUSED = ("parts, n, 1024)", "parts, n, 1024, enable_fp_fusion=False)")
+_FUSED = (_UNFUSED[0], _UNFUSED[1].replace("False", "True"))
 _FLUSHED = (_UNFUSED[0], "parts, n, 1024, **{'enable_reflect_ftz': fast})")
 _FAST = ("def host(x)", "def host(x, fast)")
 
@@ -142,6 +143,7 @@ CASES = (
     HostCase(RECIPROCAL, vary(SUMMED_TILE, _INVERSE_TILE)),
     HostCase(RECIPROCAL, vary(SUMMED, _OF_A_NAME)),
     HostCase(UNFUSED, vary(SUMMED, _UNFUSED)),
+    HostCase(FUSED, vary(SUMMED, _FUSED)),
     HostCase(FLUSHED, vary(SUMMED, _FAST, _FLUSHED)),
     HostCase(PREPARED, vary(SUMMED, _SORTED)),
     HostCase(PREPARED, vary(SUMMED_TILE, _SORTED_TILE)),
@@ -218,11 +220,10 @@ MISSES = (
     HostMiss(RECIPROCAL, vary(SUMMED, _OF_A_ROOT), "the scale of scores by way of a name"),
     HostMiss(UNFUSED, SUMMED, "the launch says nothing"),
     HostMiss(UNFUSED, SUMMED_TILE, "the launch says nothing"),
-    HostMiss(
-        UNFUSED,
-        vary(SUMMED, (_UNFUSED[0], _UNFUSED[1].replace("False", "True"))),
-        "what the compiler does anyway",
-    ),
+    HostMiss(UNFUSED, vary(SUMMED, _FUSED), "the compiler may join them"),
+    HostMiss(FUSED, vary(SUMMED, _UNFUSED), "the compiler may not join them"),
+    HostMiss(FUSED, SUMMED, "the launch says nothing"),
+    HostMiss(FUSED, SUMMED_TILE, "the launch says nothing"),
     HostMiss(
         FLUSHED,
         vary(SUMMED, (_FLUSHED[0], _FLUSHED[1].replace("fast", "False"))),

@@ -318,7 +318,8 @@ def _compile_time(value: ast.expr) -> bool:
 
 
 def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
-    """Arguments whose tensor was given another shape on the way to the launch, not after it."""
+    """Arguments whose tensor is given another shape where it is handed over, or on the way there,
+    not after it."""
     origins = material.origins
     call = origins.call_at(launch.lines) if origins is not None else None
     if origins is None or call is None:
@@ -331,6 +332,8 @@ def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
             after = beside and getattr(made, "lineno", 0) > launch.lines[1]
             if isinstance(made, ast.Assign) and _reshapes(made.value) and not after:
                 found.setdefault(lines_of(made), name)
+        if value is not None and _reshapes(value):
+            found.setdefault(lines_of(value), name)
     if found:
         yield Decision(
             axis="layout_contract",
@@ -356,8 +359,15 @@ def with_views(rows: list[Decision]) -> list[Decision]:
 
 
 def _reshapes(value: ast.expr) -> bool:
+    """True for a method that gives the elements another shape; a `view` of a type does not."""
     return (
         isinstance(value, ast.Call)
         and isinstance(value.func, ast.Attribute)
         and value.func.attr in _FLATTENS
+        and not any(isinstance(one, ast.Attribute) and _of_torch(one) for one in value.args)
     )
+
+
+def _of_torch(value: ast.Attribute) -> bool:
+    """Something of the module of torch, as its types are."""
+    return isinstance(value.value, ast.Name) and value.value.id == "torch"

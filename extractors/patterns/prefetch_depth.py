@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import COPY, ROW_NORM_CHUNKS
-from extractors.patterns.cases_rows_pointer import COPY_POINTER
+from extractors.patterns.cases_rows_pointer import COPY_POINTER, ROW_NORM_CHUNKS_POINTER
 from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_CHUNKS_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.product_summed import SUM_THREADS
@@ -110,11 +110,12 @@ class PrefetchDepth(Pattern):
         Case(_BUFFERED.replace("wait_prior(1)", "wait_prior(0)"), "num_stages 1"),
         Case(SUM_THREADS, "compiler-inferred"),
         Case(ROW_NORM_CHUNKS, "compiler-inferred"),
+        Case(ROW_NORM_CHUNKS_POINTER, "compiler-inferred"),
+        Case(COPY, "compiler-inferred"),
     )
     near_misses = (
         NearMiss(_RING.replace("i % DEEP", "0"), why="one buffer, no ring"),
         NearMiss(_ONE_BUFFER, why="what is read is what was just written"),
-        NearMiss(COPY, why="no loop, no hint"),
         NearMiss(COPY_POINTER, why="no loop, no hint"),
         NearMiss(COPY_THREADS, why="no loop, no hint"),
         NearMiss(vary(SUM_THREADS, ("a[row", "(row")), why="one side alone is loaded"),
@@ -170,15 +171,17 @@ class PrefetchDepth(Pattern):
                 yield self.decide(facts, "compiler-inferred", [*fed, *heads])
 
     def _fed(self, facts: Facts) -> list[Access]:
-        """Loads in a loop that feed its matrix products, or the products that threads add up; in a
-        language whose loads may be given a latency, all of a loop."""
+        """Loads in a loop that feed its matrix products, or the products that threads add up; where
+        a program of tiles has no products, all of its loops. In a language whose loads may be given
+        a latency, all that there are where none is in a loop."""
         products = [p for p in facts.contractions if p.op.kind in CONTRACTIONS]
         if not products:
             fed = {a.node: a for _, pair in thread_products(facts) for loads in pair for a in loads}
-            if not fed and latency_hints(facts.kernel.dialect):
-                rolled = {loop.node for loop in facts.rolled_loops}
-                return [a for a in facts.loads if a.loop in rolled]
-            return [a for a in fed.values() if a.loop is not None]
+            if fed or facts.of_threads:
+                return [a for a in fed.values() if a.loop is not None]
+            rolled = {loop.node for loop in facts.rolled_loops}
+            inside = [a for a in facts.loads if a.loop in rolled]
+            return inside or ([*facts.loads] if latency_hints(facts.kernel.dialect) else [])
         return [
             a
             for a in facts.loads

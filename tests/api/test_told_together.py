@@ -63,6 +63,22 @@ def test_one_decision_with_all_lines(
 
 
 @pytest.mark.parametrize(
+    ("handed", "told"),
+    [
+        pytest.param("x.view(-1)", ["flattened view on host"], id="where it is handed over"),
+        pytest.param("x.view(torch.int8)", [], id="another type and not another shape"),
+    ],
+)
+def test_a_view_handed_over(tmp_path: Path, handed: str, told: list[str]) -> None:
+    lines = [line for line in TEXT.splitlines() if "x = x.view(" not in line]
+    path = tmp_path / "plus.py"
+    path.write_text("\n".join(lines).replace("[grid](x, y", f"[grid]({handed}, y"))
+    (kernel,) = extract_file(path).kernels
+    found = [d.value for d in kernel.decisions if d.axis == "layout_contract"]
+    assert [one for one in found if "view" in one] == told
+
+
+@pytest.mark.parametrize(
     ("made", "told"),
     [
         pytest.param(
