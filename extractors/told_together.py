@@ -27,6 +27,7 @@ from extractors.told_handed import with_handed
 from extractors.told_merged import merged_decisions
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_splits import counted, of_workers
+from extractors.told_stages import second_stage
 from extractors.told_strides import (
     CONTIGUOUS,
     HANDED,
@@ -118,6 +119,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     ]
     host = [_left(d, detection) for d in _handed(rest, detection)]
     host = [*with_branches(host, detection.facts)]
+    host += second_stage(detection, host)
     cuts = [d for d in host if d.axis == CUT]
     cuts = [d for d in cuts if d.value != LATER or len(cuts) == 1]
     stages = [d for d in host if d.pattern == STAGES]

@@ -325,12 +325,28 @@ def stages(material: Material) -> Iterator[Decision]:
 
 
 def _others(material: Material, launch: LaunchRecord) -> list[LaunchRecord]:
-    """Launches of other kernels on the same way through the host code, one for each place."""
-    found: dict[Lines, LaunchRecord] = {}
+    """Launches of other kernels on the same way through the host code, one for each of them and for
+    each place: the first that is given an array of this launch, else the first."""
+    found: dict[tuple[str, Lines], LaunchRecord] = {}
+    ours = _tensors(material, launch)
     for event in material.of_root(launch):
         if isinstance(event, LaunchRecord) and event.kernel.name != launch.kernel.name:
-            found.setdefault(event.lines, event)
+            key = (event.kernel.name, event.lines)
+            known = found.get(key)
+            if known is None or _nearer(material, ours, known, event):
+                found[key] = event
     return list(found.values())
+
+
+def _nearer(material: Material, ours: set[Value], known: LaunchRecord, other: LaunchRecord) -> bool:
+    """Whether another launch, and not the one that is known, is given some of our arrays."""
+    return not ours & _tensors(material, known) and bool(ours & _tensors(material, other))
+
+
+def _tensors(material: Material, launch: LaunchRecord) -> set[Value]:
+    """The arrays that a launch may hand over."""
+    every = (leaf for _, value in launch.args for leaf in leaves(value))
+    return {leaf for leaf in every if leaf in material.machine.tensors}
 
 
 def _shared(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases_indirect import ROWS, SEGMENT_PRODUCT, SEGMENT_PRODUCT_TILE
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART
 from extractors.patterns.cases_rows import NORM_BACKWARD, PARTIAL_SUM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED, NORM_BACKWARD_POINTER
@@ -13,11 +14,12 @@ from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.parameter_gradient import left_by_rows, may_walk_rows
 from kb.analysis.accesses import Access
-from kb.analysis.facts import Facts
+from kb.analysis.facts import HELD, Facts
 from kb.analysis.idioms import partial_reductions, recomputed
 from kb.analysis.locks import locked_sums, spins, swapped_sums
 from kb.analysis.loops import Role
 from kb.analysis.own_columns import column_sums
+from kb.analysis.segments_summed import segments_summed
 from kb.analysis.splits import grown, pieces, shared_out
 from kb.analysis.stages import partials_joined, steps, tree_steps
 from kb.analysis.symbolic import AtomKind
@@ -54,6 +56,27 @@ SWAPPED = vary(
 
 
 _LARGEST = vary(PARTIAL_SUM, ("tl.store(parts + own, tl.sum(", "tl.atomic_max(parts, tl.max("))
+_ONTO = vary(
+    ROWS,
+    (
+        "    tl.store(out + at[:, None] * s + c[None, :], v, mask=inside)",
+        "    w = tl.load(out + at[:, None] * s + c[None, :], mask=inside)\n"
+        "    tl.store(x + row[:, None] * s + c[None, :], v + 2.0 * w, mask=inside)",
+    ),
+)
+_ONTO_TILE = (
+    TILE
+    + """
+@ct.kernel
+def onto(x, rows, out, T: Int, W: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    row = ct.gather(rows, at)
+    c = ct.arange(W, dtype=ct.int32)
+    v = ct.gather(x, (row[:, None], c[None, :]))
+    w = ct.gather(out, (at[:, None], c[None, :]))
+    ct.scatter(x, (row[:, None], c[None, :]), v + w)
+"""
+)
 _COLUMN_THREADS = """__global__ void column(const float* x, float* all, int rows, int n) {
     float sum = 0.f;
     for (int i = threadIdx.x; i < rows; i += 32) sum += x[i * n + blockIdx.x];
@@ -96,6 +119,10 @@ class CrossCtaAccumulation(Pattern):
         Case(BACKWARD_KEYS_POINTER, "exclusive ownership"),
         Case(NORM_BACKWARD_LOCKED, "accumulated under a lock"),
         Case(DECODE_PART, "per-CTA partial buffer + second stage"),
+        Case(SEGMENT_PRODUCT, "exclusive ownership"),
+        Case(SEGMENT_PRODUCT_TILE, "exclusive ownership"),
+        Case(_ONTO, "exclusive ownership"),
+        Case(_ONTO_TILE, "exclusive ownership"),
     )
     near_misses = (
         NearMiss(
@@ -146,6 +173,18 @@ class CrossCtaAccumulation(Pattern):
         NearMiss(
             vary(_COLUMN_THREADS, ("all[blockIdx.x] += sum", "all[blockIdx.x] = sum")),
             why="nothing is added up over launches or blocks",
+        ),
+        NearMiss(
+            vary(SEGMENT_PRODUCT, ("owner * K * N", "low * K * N")),
+            why="where the segment begins says where the output goes",
+        ),
+        NearMiss(
+            vary(SEGMENT_PRODUCT_TILE, ("high - low", "TK * TN")), why="every segment is as long"
+        ),
+        NearMiss(vary(_ONTO, ("v + 2.0 * w", "v * w")), why="nothing is added to what lies there"),
+        NearMiss(
+            vary(_ONTO_TILE, ("scatter(x, (row[", "scatter(out, (at[")),
+            why="a row of the block's own",
         ),
         NearMiss(PRODUCT, why="one block owns its output tile"),
         NearMiss(ATTENTION, why="one block owns its output tile"),
@@ -201,6 +240,13 @@ class CrossCtaAccumulation(Pattern):
         if owned and not any(s.is_atomic for s in facts.stores):
             yield self.decide(facts, "exclusive ownership", owned)
             return
+        if whole := segments_summed(facts):
+            where: list[Where] = [n for loop, store in whole for n in (loop.node, store)]
+            yield self.decide(facts, "exclusive ownership", where)
+            return
+        if onto := [n for s in facts.stores for n in self._added_onto(facts, s)]:
+            yield self.decide(facts, "exclusive ownership", onto)
+            return
         for loop in facts.loops:
             for state in loop.of(Role.SUM):
                 stores = [
@@ -212,7 +258,7 @@ class CrossCtaAccumulation(Pattern):
                 ]
                 items = [a for a in facts.stores if a.node.inside(loop.node)]
                 if stores and items and may_walk_rows(facts, loop):
-                    where: list[Where] = [
+                    where = [
                         facts.graph.producer(state.init),
                         facts.graph.producer(state.next),
                         *stores,
@@ -231,6 +277,19 @@ class CrossCtaAccumulation(Pattern):
         if not (steps(facts) or tree_steps(facts) or partials_joined(facts)):
             return False
         return bool(column_sums(facts, store))
+
+    def _added_onto(self, facts: Facts, store: Access) -> list[Access]:
+        """A store, at places that are loaded, of what lies there with something added to it, and
+        the load of that: nothing but the numbers that are loaded keeps blocks apart."""
+        placed = any(index.has(AtomKind.LOADED) for index in store.index)
+        added = facts.graph.producer(facts.graph.through(store.value, HELD))
+        if facts.of_threads or store.is_atomic or not placed or added is None:
+            return []
+        if added.op.kind not in (OpKind.ADD, OpKind.FMA):
+            return []
+        before = (a for value in added.op.inputs for a in facts.held_loads(value))
+        same = [a for a in before if a.array == store.array and a.index == store.index]
+        return [*same[:1], store] if same else []
 
     def _grown(self, facts: Facts, store: Access) -> bool:
         """A store of what a loop of products summed."""

@@ -13,6 +13,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_indirect import SEGMENT_PRODUCT, SEGMENT_PRODUCT_TILE
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, DECODE_PART, PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_split import (
@@ -32,6 +33,7 @@ from kb.analysis.lane_products import outer_products, products_summed
 from kb.analysis.loops import Carried, Loop, Role
 from kb.analysis.merging import merge_of
 from kb.analysis.rows_summed import rows_summed
+from kb.analysis.segments_summed import segments_summed
 from kb.analysis.splits import added_parts, grown, lane_sums, pieces, shared_out
 from kb.analysis.stream_k import joined, streams
 from kb.analysis.symbolic import Atom, AtomKind, nested
@@ -179,6 +181,8 @@ class SplitReduction(Pattern):
         ),
         Case(_STRIDED, _STORED),
         Case(_WRAPPED, _STORED),
+        Case(SEGMENT_PRODUCT, SERIAL),
+        Case(SEGMENT_PRODUCT_TILE, SERIAL),
     )
     near_misses = (
         NearMiss(
@@ -315,9 +319,12 @@ class SplitReduction(Pattern):
             for carried in loop.of(Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM)
             if step.inside(loop.node) and facts.graph.rests_on(carried.next, step)
         ]
-        if found and all(_of_no_block(facts, loop) for loop, _, _ in found):
+        whole = {loop.node for loop, _ in segments_summed(facts)}
+        where = [n for loop, _, step in found for n in (loop.node, step)]
+        if found and all(loop.node in whole for loop, _, _ in found):
+            yield self.decide(facts, SERIAL, where)
+        elif found and all(_of_no_block(facts, loop) for loop, _, _ in found):
             if _kept_apart(facts, found) and any(_bound(facts, loop) for loop, _, _ in found):
-                where = [n for loop, _, step in found for n in (loop.node, step)]
                 yield self.decide(facts, SERIAL, where)
         elif not found and (sums := rows_summed(facts)):
             if all(_of_no_block(facts, loop) and _bound(facts, loop) for loop, _ in sums):
