@@ -22,6 +22,9 @@ FLAGGED = frozenset({"tail_handling"})
 CHOOSING = frozenset({"one-result-in-two-ways"})
 """Patterns of choices that a flag makes which the host may work out."""
 
+BOTH_PASSES = "one-kernel-for-both-passes"
+"""What a kernel is that the host tells a pass by a flag or by a sign."""
+
 _SIGNS = (OpKind.SELECT, OpKind.MUL)
 """What a flag, or a sign, of the host takes part in without a branch."""
 
@@ -40,9 +43,23 @@ def with_branches(decisions: Iterable[Decision], facts: Facts) -> Iterator[Decis
         }
         if asks and both:
             asked |= {n.head for n in facts.graph.of(*_SIGNS) if names & {*n.op.inputs}}
+            told = [p.span.line for p in facts.kernel.entry.parameters if p.name in names]
+            asked |= {(line, line) for line in told}
         if asked and decision.file is None:
             decision = replace(decision, lines=tuple(sorted({*decision.lines, *asked})))
         yield decision
+
+
+def of_both_passes(host: Iterable[Decision]) -> Iterator[Decision]:
+    """A kernel for both passes that a flag or a sign tells apart is one piece of code for two."""
+    for decision in host:
+        if decision.value == SHARED and decision.subject and decision.file is None:
+            yield replace(
+                decision,
+                axis="code_structure",
+                value="one kernel for both passes, by a flag",
+                pattern=BOTH_PASSES,
+            )
 
 
 def with_rules(decisions: Iterable[Decision], material: Material | None) -> Iterator[Decision]:

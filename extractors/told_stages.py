@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from extractors.detect import Detection
+from extractors.host.facts import HostFacts
 from extractors.host.partial import MERGED, STAGES
 from extractors.host.passes import HANDED_ON, TAKEN
 from kb.analysis.accesses import Access
@@ -22,7 +23,9 @@ _KEEPING = HELD | {OpKind.SELECT}
 """Operations that hand a loaded element on, or a neutral one in its place."""
 
 
-def second_stage(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:
+def second_stage(
+    detection: Detection, host: Sequence[Decision], launched: HostFacts
+) -> Iterator[Decision]:
     """Arrays that an earlier kernel made and this one adds up, unless the host tells so by the
     extents."""
     facts = detection.facts
@@ -35,13 +38,14 @@ def second_stage(detection: Detection, host: Sequence[Decision]) -> Iterator[Dec
     if not found:
         return
     lines = {n.lines for a, step in found.items() for n in (a.node, step)}
+    lines |= {one.lines for one in launched.launches}
     arrays = ", ".join(dict.fromkeys(str(a.array) for a in found))
     told = {d.axis for d in (*detection.decisions, *host)}
     for axis, value, pattern in (
         (ACROSS, "second kernel", MERGED),
         (SPLIT, "partials merged by a second kernel", STAGES),
     ):
-        if axis == SPLIT or axis not in told:
+        if axis not in told:
             yield Decision(
                 axis=axis, value=value, pattern=pattern, lines=tuple(sorted(lines)),
                 kind=AxisKind.DESIGN, subject=arrays,

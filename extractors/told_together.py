@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
 from extractors.host.compact import TURNED_OVER
+from extractors.host.compiler_options import FUSED
 from extractors.host.dispatch import ONE_TENSOR
 from extractors.host.facts import HostFacts
 from extractors.host.framework import FINISHED, PREPARED
@@ -22,7 +23,7 @@ from extractors.told_apart import kept_apart
 from extractors.told_backward import computed_again, gradient_alone, loss_beside, with_saved
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
-from extractors.told_flags import along_lanes, with_branches, with_rules
+from extractors.told_flags import along_lanes, of_both_passes, with_branches, with_rules
 from extractors.told_handed import with_handed
 from extractors.told_merged import merged_decisions
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
@@ -55,6 +56,9 @@ BY_WEIGHT = (
 )  # fmt: skip
 """How the extents of tiles are chosen, what decides most first. A kernel's tiles are chosen once:
 what a search leaves over belongs to it, and what the caller gives to what is chosen here."""
+
+ROUNDING = "rounding_mode"
+"""What a launch asks for as it is by default is no decision beside one that the program makes."""
 
 LEFT_OPEN = {"prefetch_depth": "compiler-inferred"}
 """What a program says on an axis that it gives nothing for; what the host gives takes its place."""
@@ -119,7 +123,9 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     ]
     host = [_left(d, detection) for d in _handed(rest, detection)]
     host = [*with_branches(host, detection.facts)]
-    host += second_stage(detection, host)
+    host += [*second_stage(detection, host, facts), *of_both_passes(host)]
+    if any(d.axis == ROUNDING and d.pattern != FUSED for d in (*program, *host)):
+        host = [d for d in host if d.pattern != FUSED]
     cuts = [d for d in host if d.axis == CUT]
     cuts = [d for d in cuts if d.value != LATER or len(cuts) == 1]
     stages = [d for d in host if d.pattern == STAGES]

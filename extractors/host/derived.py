@@ -32,6 +32,7 @@ _NOT_SPECIALISED = frozenset({"do_not_specialize", "do_not_specialize_on_alignme
 """Options of `triton.jit`: arguments by whose values no variant is compiled."""
 
 _FLATTENED = "flattened view on host"
+_RETYPED = "seen as another type on host"
 _NORMALISED = "host-contiguity-alignment-normalisation"
 _FLATTENS = frozenset({"view", "reshape", "flatten"})
 """Methods of torch tensors that give the same elements another shape."""
@@ -318,30 +319,30 @@ def _compile_time(value: ast.expr) -> bool:
 
 
 def flattened(material: Material, launch: LaunchRecord) -> Iterator[Decision]:
-    """Arguments whose tensor is given another shape where it is handed over, or on the way there,
-    not after it."""
+    """Arguments whose tensor is given another shape, or is seen as one of another type, where it is
+    handed over, or on the way there, not after it."""
     origins = material.origins
     call = origins.call_at(launch.lines) if origins is not None else None
     if origins is None or call is None:
         return
-    found: dict[Lines, str] = {}
+    found: dict[str, dict[Lines, str]] = {}
     for position, (name, constant) in enumerate(material.signature.params):
         value = None if constant else origins.argument(call, name, position, material.row(launch))
         for made in origins.statements(value) if isinstance(value, ast.Name) else []:
             beside = origins.owner(made) is origins.owner(call)
             after = beside and getattr(made, "lineno", 0) > launch.lines[1]
-            if isinstance(made, ast.Assign) and _reshapes(made.value) and not after:
-                found.setdefault(lines_of(made), name)
-        if value is not None and _reshapes(value):
-            found.setdefault(lines_of(value), name)
-    if found:
+            if isinstance(made, ast.Assign) and (seen := _seen_as(made.value)) and not after:
+                found.setdefault(seen, {}).setdefault(lines_of(made), name)
+        if value is not None and (seen := _seen_as(value)):
+            found.setdefault(seen, {}).setdefault(lines_of(value), name)
+    for seen, lines in found.items():
         yield Decision(
             axis="layout_contract",
-            value=_FLATTENED,
+            value=seen,
             pattern=_NORMALISED,
-            lines=tuple(sorted(found)),
+            lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
-            subject=", ".join(dict.fromkeys(found.values())),
+            subject=", ".join(dict.fromkeys(lines.values())),
         )
 
 
@@ -349,7 +350,7 @@ def with_views(rows: list[Decision]) -> list[Decision]:
     """Arrays given another shape on the way are no decision beside one that makes, or finds, them
     contiguous: that one has the lines of both."""
     layouts = [row for row in rows if row.pattern == _NORMALISED]
-    views = [row for row in layouts if row.value == _FLATTENED]
+    views = [row for row in layouts if row.value in (_FLATTENED, _RETYPED)]
     first = next((row for row in layouts if row not in views), None)
     if first is None or not views:
         return rows
@@ -358,16 +359,16 @@ def with_views(rows: list[Decision]) -> list[Decision]:
     return [both if row is first else row for row in rows if row not in views]
 
 
-def _reshapes(value: ast.expr) -> bool:
-    """True for a method that gives the elements another shape; a `view` of a type does not."""
-    return (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Attribute)
-        and value.func.attr in _FLATTENS
-        and not any(isinstance(one, ast.Attribute) and _of_torch(one) for one in value.args)
-    )
+def _seen_as(value: ast.expr) -> str:
+    """What a method of a tensor sees it as; empty for another one."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return ""
+    if value.func.attr not in _FLATTENS:
+        return ""
+    return _RETYPED if any(_of_torch(one) for one in value.args) else _FLATTENED
 
 
-def _of_torch(value: ast.Attribute) -> bool:
+def _of_torch(value: ast.expr) -> bool:
     """Something of the module of torch, as its types are."""
-    return isinstance(value.value, ast.Name) and value.value.id == "torch"
+    named = value.value if isinstance(value, ast.Attribute) else None
+    return isinstance(named, ast.Name) and named.id == "torch"

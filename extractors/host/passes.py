@@ -46,8 +46,12 @@ def _passes(material: Material) -> list[Decision]:
         ahead, back = ways(material, forward), ways(material, backward)
         if back and ahead:
             again = not any(_flows_back(material, backward, c) for c in _calls_at(backward, back))
+            names = [] if again else _told_apart(material, ahead, back)
             shared |= set() if again else ahead | back
-            told |= dict.fromkeys(() if again else _told_apart(material, ahead, back))
+            shared |= {
+                line for x in material.sites() for n in names for line in material.given(x, n)
+            }
+            told |= dict.fromkeys(names)
         elif back:
             apart |= {*back, *_saved(forward)}
     if shared:

@@ -66,7 +66,9 @@ def test_one_decision_with_all_lines(
     ("handed", "told"),
     [
         pytest.param("x.view(-1)", ["flattened view on host"], id="where it is handed over"),
-        pytest.param("x.view(torch.int8)", [], id="another type and not another shape"),
+        pytest.param(
+            "x.view(torch.int8)", ["seen as another type on host"], id="another type and no shape"
+        ),
     ],
 )
 def test_a_view_handed_over(tmp_path: Path, handed: str, told: list[str]) -> None:
@@ -75,7 +77,22 @@ def test_a_view_handed_over(tmp_path: Path, handed: str, told: list[str]) -> Non
     path.write_text("\n".join(lines).replace("[grid](x, y", f"[grid]({handed}, y"))
     (kernel,) = extract_file(path).kernels
     found = [d.value for d in kernel.decisions if d.axis == "layout_contract"]
-    assert [one for one in found if "view" in one] == told
+    assert [one for one in found if "on host" in one] == told
+
+
+@pytest.mark.parametrize(
+    ("sum_", "told"),
+    [
+        pytest.param("v", ["products and sums joined, as asked for"], id="asked for"),
+        pytest.param("tl.fdiv(v, 3.0, ieee_rounding=True)", ["rn"], id="the program rounds itself"),
+    ],
+)
+def test_what_a_launch_asks_for_as_it_is(tmp_path: Path, sum_: str, told: list[str]) -> None:
+    path = tmp_path / "plus.py"
+    text = TEXT.replace("n, T=size)", "n, T=size, enable_fp_fusion=True)")
+    path.write_text(text.replace("+ at, v, mask", f"+ at, {sum_}, mask"))
+    (kernel,) = extract_file(path).kernels
+    assert [d.value for d in kernel.decisions if d.axis == "rounding_mode"] == told
 
 
 @pytest.mark.parametrize(

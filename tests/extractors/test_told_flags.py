@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extractors.detect import detect
+from extractors.told_flags import BOTH_PASSES
 from extractors.told_together import told_together
 from kb.evidence import Decision
 from tests.extractors.rules.support import subject
@@ -106,3 +107,5 @@ def test_branches_on_the_flag_of_a_pass_belong_to_the_kernel_of_both(
     rows = _told(_BOTH_PASSES.replace(*change))
     cuts = [row for row in rows if row.value == "backward by the same kernel"]
     assert [(11, 11) in row.lines for row in cuts] == [told]
+    structure = [row for row in rows if row.pattern == BOTH_PASSES]
+    assert [{(8, 8), (11, 11)} <= {*row.lines} for row in structure] == [True] * told

@@ -6,7 +6,7 @@ import pytest
 
 from extractors.detect import detect
 from extractors.host.samples import vary
-from extractors.told_stages import ACROSS, SPLIT
+from extractors.told_stages import ACROSS
 from extractors.told_together import told_together
 from tests.extractors.rules.support import subject
 
@@ -50,7 +50,7 @@ ALONE = vary(JOINED, ("    leave[(n // 64, x.shape[0])](x, parts, n, T=64)\n", "
 @pytest.mark.parametrize(
     ("text", "axes"),
     [
-        pytest.param(JOINED, {ACROSS, SPLIT}, id="added up"),
+        pytest.param(JOINED, {ACROSS}, id="added up"),
         pytest.param(CENTRED, set[str](), id="the parts are stored, too"),
         pytest.param(ALONE, set[str](), id="no kernel before"),
     ],
