@@ -13,12 +13,16 @@ from extractors.host.passes import AHEAD, APART, HANDED_ON, PASSES
 from extractors.host.saved import INPUTS, SAVED
 from extractors.patterns.loss_with_gradient import BOTH, LossWithGradient
 from extractors.patterns.recompute_from_statistics import RecomputeFromStatistics
+from extractors.patterns.results_of_one_pass import ResultsOfOnePass
+from kb.analysis.accesses import Access
 from kb.analysis.composed_steps import gates, softmax_gradients
 from kb.analysis.derivatives import differentiated, retaken
 from kb.analysis.graph import VIEWS, Lines, Node
 from kb.analysis.rebuilt import coefficients, decays_by, normalised
 from kb.evidence import AxisKind, Decision
 from kb.ops import OpKind
+
+TOGETHER = "several gradients in one kernel"
 
 
 def computed_again(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:
@@ -35,6 +39,23 @@ def computed_again(detection: Detection, host: Sequence[Decision]) -> Iterator[D
     elif decays := [e for e in detection.facts.exponentials if decays_by(detection.facts, e)]:
         where = [node for e in decays for node in (e.difference, e.node)]
         yield pattern.decide(detection.facts, "recompute decay", where)
+
+
+def gradients_together(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:
+    """Several arrays that a kernel which only a backward pass leads to stores, unless the program
+    tells itself what it joins."""
+    pattern = ResultsOfOnePass()
+    if not any(d.pattern == PASSES and d.value == APART for d in host):
+        return
+    if any(d.axis == pattern.axis for d in detection.decisions):
+        return
+    stores: dict[str, Access] = {}
+    for store in detection.facts.stores:
+        if store.array is not None and detection.facts.feeding(store.value):
+            apart = any(store.node.excludes(known.node) for known in stores.values())
+            stores |= {} if apart or store.array in stores else {store.array: store}
+    if len(stores) > 1:
+        yield pattern.decide(detection.facts, TOGETHER, [*stores.values()])
 
 
 def loss_beside(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:

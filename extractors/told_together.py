@@ -20,7 +20,13 @@ from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
 from extractors.told_apart import kept_apart
-from extractors.told_backward import computed_again, gradient_alone, loss_beside, with_saved
+from extractors.told_backward import (
+    computed_again,
+    gradient_alone,
+    gradients_together,
+    loss_beside,
+    with_saved,
+)
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import along_lanes, of_both_passes, with_branches, with_rules
@@ -99,6 +105,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         *detection.decisions,
         *laid_out(detection, facts),
         *computed_again(detection, facts.decisions),
+        *gradients_together(detection, facts.decisions),
         *loss_beside(detection, facts.decisions),
         *gradient_alone(detection, facts),
         *counted(detection, facts),
