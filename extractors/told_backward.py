@@ -10,13 +10,16 @@ from extractors.detect import Detection
 from extractors.host.facts import HostFacts
 from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.passes import AHEAD, APART, HANDED_ON, PASSES
+from extractors.host.render import leaves
 from extractors.host.saved import INPUTS, SAVED
+from extractors.host.values import Expr, Value
 from extractors.patterns.loss_with_gradient import BOTH, LossWithGradient
 from extractors.patterns.recompute_from_statistics import RecomputeFromStatistics
 from extractors.patterns.results_of_one_pass import ResultsOfOnePass
 from kb.analysis.accesses import Access
 from kb.analysis.composed_steps import gates, softmax_gradients
 from kb.analysis.derivatives import differentiated, retaken
+from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Lines, Node
 from kb.analysis.rebuilt import coefficients, decays_by, normalised
 from kb.evidence import AxisKind, Decision
@@ -39,6 +42,56 @@ def computed_again(detection: Detection, host: Sequence[Decision]) -> Iterator[D
     elif decays := [e for e in detection.facts.exponentials if decays_by(detection.facts, e)]:
         where = [node for e in decays for node in (e.difference, e.node)]
         yield pattern.decide(detection.facts, "recompute decay", where)
+
+
+def from_saved(detection: Detection, host: HostFacts) -> Iterator[Decision]:
+    """Products of arrays that a forward pass saved, and of nothing else, in a kernel that only a
+    backward pass leads to; where it has none, functions of such arrays. Whatever belongs to a
+    gradient knows what flows back. Nothing where the program tells itself what it makes again."""
+    pattern = RecomputeFromStatistics()
+    if not any(d.pattern == PASSES and d.value == APART for d in host.decisions):
+        return
+    facts = detection.facts
+    if facts.of_threads or any(d.axis == pattern.axis for d in detection.decisions):
+        return
+    kept = _kept(host)
+    made = [
+        p
+        for p in facts.contractions
+        if all(_of(facts, p.op.operand(role), kept) for role in ("lhs", "rhs"))
+    ]
+    if made:
+        yield pattern.decide(facts, "recompute products", made)
+    elif not facts.contractions:
+        taken = [n for n in facts.graph.of(*_FUNCTIONS) if _of(facts, n.op.inputs[0], kept)]
+        taken = [n for n in taken if facts.types.shape(n.result)]
+        if taken:
+            yield pattern.decide(facts, "recompute activation", taken)
+
+
+def _of(facts: Facts, value: str | None, kept: set[str]) -> bool:
+    """Whether tiles of some arrays, and of no others, are what a value is computed from."""
+    loads = [a for a in facts.feeding(value) if facts.types.shape(a.value)]
+    return bool(loads) and all(a.array in kept for a in loads)
+
+
+def _kept(host: HostFacts) -> set[str]:
+    """Parameters that get what a forward pass saved, wherever a launch gets something saved."""
+    found: list[set[str]] = []
+    if (material := host.material) is None:
+        return set()
+    seen = material.machine.unshaped
+    for launch in material.launches:
+        rows = {name: [seen(leaf) for leaf in leaves(value)] for name, value in launch.args}
+        names = {n for n, row in rows.items() if row and all(map(_is_saved, row))}
+        found += [names] if names else []
+    return set.intersection(*found) if found else set()
+
+
+def _is_saved(value: Value) -> bool:
+    """`ctx.saved_tensors[i]`."""
+    at = value.args[0] if isinstance(value, Expr) and value.op == "index" else None
+    return isinstance(at, Expr) and at.op == "attr" and at.args[1] == "saved_tensors"
 
 
 def gradients_together(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:

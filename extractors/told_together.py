@@ -22,6 +22,7 @@ from extractors.patterns.split_reduction import SERIAL
 from extractors.told_apart import kept_apart
 from extractors.told_backward import (
     computed_again,
+    from_saved,
     gradient_alone,
     gradients_together,
     loss_beside,
@@ -101,10 +102,11 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     The grid that the host gives belongs to how the program shares out its work. Where a host rule
     chooses extents of tiles, that choice is the decision, and the program shows where they enter.
     """
+    again = [*computed_again(detection, facts.decisions)]
     program: Sequence[Decision] = (
         *detection.decisions,
         *laid_out(detection, facts),
-        *computed_again(detection, facts.decisions),
+        *(again or from_saved(detection, facts)),
         *gradients_together(detection, facts.decisions),
         *loss_beside(detection, facts.decisions),
         *gradient_alone(detection, facts),

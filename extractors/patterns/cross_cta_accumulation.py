@@ -183,6 +183,16 @@ class CrossCtaAccumulation(Pattern):
         ),
         NearMiss(vary(_ONTO, ("v + 2.0 * w", "v * w")), why="nothing is added to what lies there"),
         NearMiss(
+            vary(_ONTO, ("tl.load(rows + at, mask=at < n)", "tl.load(rows) + at")),
+            why="where a segment begins is loaded, its rows follow each other",
+        ),
+        NearMiss(
+            vary(
+                SEGMENT_PRODUCT, ("tl.dot(tl.trans(a), b)", "tl.dot(tl.trans(a), tl.dot(a, acc))")
+            ),
+            why="a state that every round reads",
+        ),
+        NearMiss(
             vary(_ONTO_TILE, ("scatter(x, (row[", "scatter(out, (at[")),
             why="a row of the block's own",
         ),
@@ -279,9 +289,13 @@ class CrossCtaAccumulation(Pattern):
         return bool(column_sums(facts, store))
 
     def _added_onto(self, facts: Facts, store: Access) -> list[Access]:
-        """A store, at places that are loaded, of what lies there with something added to it, and
-        the load of that: nothing but the numbers that are loaded keeps blocks apart."""
-        placed = any(index.has(AtomKind.LOADED) for index in store.index)
+        """A store, at places that are loaded for its lanes, of what lies there with something
+        added to it, and the load of that: nothing but the loaded numbers keeps blocks apart."""
+        placed = any(
+            atom.kind is AtomKind.LOADED and facts.types.shape(atom.value)
+            for index in store.index
+            for atom in index.atoms()
+        )
         added = facts.graph.producer(facts.graph.through(store.value, HELD))
         if facts.of_threads or store.is_atomic or not placed or added is None:
             return []

@@ -11,6 +11,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.symbolic import Expr
 from kb.dtypes import is_float
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -80,12 +81,29 @@ def codes(x, table, out, n, T: tl.constexpr):
     tl.store(out + at, code.to(tl.uint8), mask=at < n)
 """
 )
+_ONE_BY_ONE = (
+    POINTER
+    + """
+@triton.jit
+def codes(x, table, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.abs(tl.load(x + at, mask=at < n, other=0.0))
+    a = tl.load(table)
+    b = tl.load(table + 1)
+    c = tl.load(table + 2)
+    d = tl.load(table + 3)
+    code = (v > a).to(tl.int32) + (v > b).to(tl.int32) + (v > c).to(tl.int32)
+    code += (v > d).to(tl.int32)
+    tl.store(out + at, code.to(tl.uint8), mask=at < n)
+"""
+)
 _FEWEST = 4
 """Thresholds of a ladder; fewer are cases of a formula."""
 _UP = {OpKind.GT: True, OpKind.LE: True, OpKind.GE: False, OpKind.LT: False}
 """Comparisons, and whether the threshold itself belongs to the lower side."""
 _ASKED = frozenset({OpKind.NOT, OpKind.IF, OpKind.IF_EXPRESSION})
 _EVEN = "nearest even by comparisons"
+_COUNTING = "nearest by counting thresholds"
 
 
 class NearestByComparisons(Pattern):
@@ -97,7 +115,8 @@ class NearestByComparisons(Pattern):
     axis = "rounding_mode"
     source = "Rouhani et al., Microscaling Data Formats (2023): E2M1; IEEE 754-2019, section 4.3.1"
     matches = (
-        Case(_COUNTED, "nearest by counting thresholds"),
+        Case(_COUNTED, _COUNTING),
+        Case(_ONE_BY_ONE, _COUNTING),
         Case(_CODES, _EVEN),
         Case(_CODES_TILE, "nearest by comparisons"),
         Case(_CODES_THREADS, _EVEN),
@@ -107,6 +126,13 @@ class NearestByComparisons(Pattern):
         NearMiss(
             vary(_COUNTED, ("(v[:, None] > marks", "(at[:, None] > marks")),
             why="places are counted, no numbers",
+        ),
+        NearMiss(
+            vary(_ONE_BY_ONE, ("table + 2", "table + 1"), ("table + 3", "table + 1")),
+            why="two thresholds are cases of a formula",
+        ),
+        NearMiss(
+            vary(_ONE_BY_ONE, ("code.to(tl.uint8)", "code.to(tl.float32) * 0.5")), why="no codes"
         ),
         NearMiss(
             vary(_CODES, (" + (v >= 0.75).to(tl.uint8) + (v > 1.25).to(tl.uint8)", "")),
@@ -142,8 +168,8 @@ class NearestByComparisons(Pattern):
                 even = all(one != other for one, other in pairwise(sides))
                 name = _EVEN if even else "nearest by comparisons"
                 found.setdefault(name, []).extend([*steps.values(), *made])
-        if counted := self._counted(facts):
-            found.setdefault("nearest by counting thresholds", []).extend(counted)
+        if counted := [*self._counted(facts), *self._one_by_one(facts)]:
+            found.setdefault(_COUNTING, []).extend(counted)
         for name, nodes in found.items():
             yield self.decide(facts, name, dict.fromkeys(nodes))
 
@@ -161,6 +187,27 @@ class NearestByComparisons(Pattern):
                 computed = facts.feeding(value) and not facts.held_loads(value)
                 if computed and facts.held_loads(table):
                     found += [test, total, *stored]
+        return found
+
+    def _one_by_one(self, facts: Facts) -> list[Node]:
+        """The same, each threshold loaded by itself from its own place of one table."""
+        ladders: dict[tuple[str, str], dict[Expr, Node]] = {}
+        for test in facts.graph.of(*_UP):
+            value = facts.graph.core(test.op.inputs[0])
+            for mark in facts.held_loads(test.op.inputs[1]):
+                written = all(index.constant is not None for index in mark.index)
+                if value is not None and mark.array is not None and written and mark.index:
+                    ladders.setdefault((value, mark.array), {})[mark.index[-1]] = test
+        found: list[Node] = []
+        for steps in ladders.values():
+            tests = [*steps.values()]
+            stored = [
+                s.node
+                for s in facts.stores
+                if not is_float(facts.types.dtype(s.value))
+                and all(facts.graph.rests_on(s.value, test) for test in tests)
+            ]
+            found += [*tests, *stored] if len(tests) >= _FEWEST and stored else []
         return found
 
     def _whole(self, facts: Facts) -> list[Access]:

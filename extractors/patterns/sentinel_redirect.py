@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import TILE, vary
+from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.padding_policy import clips_elements
-from kb.analysis.accesses import Access
+from extractors.patterns.unmasked_accesses import stored_past
+from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.evidence import Decision
@@ -50,11 +51,26 @@ _BY_FLAG = vary(
 
 
 _CLIPPED = "scatter checked against the bounds"
+_PAST = "none: lanes past the end are stored, too"
+_BESIDE = (
+    POINTER
+    + """
+@triton.jit
+def halves(x, out, sums, n, W: tl.constexpr, T: tl.constexpr):
+    rows = tl.program_id(0) * T + tl.arange(0, T)
+    at = rows[:, None] * W + tl.arange(0, W)[None, :]
+    inside = (rows < n)[:, None]
+    v = tl.load(x + at, mask=inside, other=0.0)
+    tl.store(out + at, v / 2, mask=inside)
+    tl.store(sums + rows, tl.sum(v, axis=1))
+"""
+)
 
 
 class SentinelRedirect(Pattern):
     """The index of a store is a select between a position and a constant outside the array, or was
-    loaded and is checked against its bounds; or the store has a mask; or the check alone clips."""
+    loaded and is checked against its bounds; or the store has a mask; or the check alone clips; or
+    lanes past the end go into an array that goes on past it."""
 
     name = "sentinel-index-redirect-for-masked-scatter"
     axis = "masked_store"
@@ -73,9 +89,19 @@ class SentinelRedirect(Pattern):
         Case(ROW_NORM, _CLIPPED),
         Case(vary(_SORTED, ("ct.scatter(out, to, v)", "ct.scatter(out, at, v)")), _CLIPPED),
         Case(ADD_THREADS, "store mask operand"),
+        Case(_BESIDE, _PAST),
     )
     near_misses = (
-        NearMiss(vary(ADD_POINTER, ("inside)\n", "True)\n")), why="every lane is stored"),
+        NearMiss(
+            vary(ADD_POINTER, ("inside)\n", "True)\n")),
+            why="every lane is stored",
+            value="store mask operand",
+        ),
+        NearMiss(
+            _BESIDE.replace("(sums + rows, tl.sum(v, axis=1))", "(sums, tl.sum(v))"),
+            why="what is not masked is one number",
+            value=_PAST,
+        ),
         NearMiss(
             vary(
                 ROW_NORM,
@@ -96,7 +122,11 @@ class SentinelRedirect(Pattern):
             value="loaded positions outside the array are dropped",
         ),
         NearMiss(PRODUCT_DESCRIPTOR, why="tiles are clipped by the bounds of the descriptor"),
-        NearMiss(vary(ADD_POINTER, (", mask=inside)\n", ", mask=None)\n")), why="None is no mask"),
+        NearMiss(
+            vary(ADD_POINTER, (", mask=inside)\n", ", mask=None)\n")),
+            why="None is no mask",
+            value="store mask operand",
+        ),
         NearMiss(_BARE_THREADS, why="every lane writes its own place"),
     )
 
@@ -122,9 +152,17 @@ class SentinelRedirect(Pattern):
         ]
         if masked:
             yield self.decide(facts, "store mask operand", masked)
+        if past := self._past(facts):
+            yield self.decide(facts, _PAST, past)
         clipped = [s for s in facts.stores if clips_elements(facts, s)]
         if clipped and not (redirected or dropped or masked):
             yield self.decide(facts, _CLIPPED, clipped)
+
+    def _past(self, facts: Facts) -> list[Access]:
+        """Stores of a tile program without a mask that go past where other masks end."""
+        wide = [a for a in facts.accesses if facts.types.shape(a.value) and a.array is not None]
+        pointed = [a for a in wide if a.mode is Mode.POINTER]
+        return [] if facts.of_threads else stored_past(facts, pointed)
 
     def _drops(self, facts: Facts, store: Access) -> bool:
         """Elements scattered under the check of bounds at positions that were loaded."""

@@ -244,7 +244,7 @@ def unmasked_beside(facts: Facts) -> list[Access]:
         and any(extent != "1" for extent in facts.types.shape(a.value))
     ]
     if not masked or not bare:
-        return _stored_past(facts, pointed)
+        return stored_past(facts, pointed)
     written = {a.array for a in facts.stores}
     placing = facts.offset_loads | {
         a.value
@@ -261,10 +261,10 @@ def unmasked_beside(facts: Facts) -> list[Access]:
         and not any(_wrapped(atom) for e in a.index for atom in e.atoms())
     ]
     stores = [a for a in pointed if a.is_store and not a.is_atomic and a.array not in masked]
-    return [*found, *stores] if found else _stored_past(facts, pointed)
+    return [*found, *stores] if found else stored_past(facts, pointed)
 
 
-def _stored_past(facts: Facts, pointed: list[Access]) -> list[Access]:
+def stored_past(facts: Facts, pointed: list[Access]) -> list[Access]:
     """Stores without a mask of lanes that masks of others hold below an extent: what they are
     stored into goes on past it."""
     masked = {a.array for a in pointed if not _bare(a)}
