@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from extractors.host.callers import leading
 from extractors.host.configurations import making
 from extractors.host.device import QUESTIONS
 from extractors.host.events import LaunchRecord
@@ -46,6 +47,8 @@ def by_backend(material: Material) -> Iterator[Decision]:
         or (asks(material, node.test) and (_refuses(node) or holds(node, reached)))
     ]
     tests += [test for test in _above(material) if asks(material, test)]
+    ways = {(launch.stack, launch.lines): launch for launch in material.launches}
+    tests += dict.fromkeys(t for launch in ways.values() for t in _on_the_way(material, launch))
     lines = {lines_of(test) for test in tests}
     lines |= {line for t in tests if material.origins for line in material.origins.returned(t)}
     lines |= {lines_of(made) for test in tests for made in _given(material, test)}
@@ -59,6 +62,24 @@ def by_backend(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(lines)),
             kind=AxisKind.HOST,
         )
+
+
+def _on_the_way(material: Material, launch: LaunchRecord) -> Iterator[ast.expr]:
+    """Tests of the target around the calls that lead to a launch; and those that end in an error,
+    in functions that are called beside for nothing but such checks."""
+    functions = {node.name: node for node in functions_of(material.tree)}
+    way = leading(material, launch)
+    for node, after in zip(way, [*(one.name for one in way[1:]), ""], strict=True):
+        calls = [lines_of(c) for c in each(node, ast.Call) if after and _called(c) == after]
+        for branch in each(node, ast.If) if calls else ():
+            if holds(branch, calls) and asks(material, branch.test):
+                yield branch.test
+        for statement in each(node, ast.Expr):
+            made = statement.value
+            checking = functions.get(_called(made)) if isinstance(made, ast.Call) else None
+            for check in each(checking, ast.If) if checking is not None else ():
+                if _refuses(check) and _asks(material, check.test):
+                    yield check.test
 
 
 def _handed(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
@@ -145,10 +166,18 @@ def _given(material: Material, test: ast.expr) -> Iterator[ast.AST]:
 
 
 def _answered(material: Material, name: ast.Name) -> bool:
-    made = material.origins.statements(name, callers=False)[:1] if material.origins else []
+    bound = material.origins.statements(name, callers=False)[:1] if material.origins else []
+    made = [*bound, *(one for one in material.tree.body if not bound and _sets(one, name.id))]
     value = made[0].value if made and isinstance(made[0], ast.Assign) else None
     given = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.args
     return value is not None and not given and _asks(material, value) and not _counts(value)
+
+
+def _sets(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement sets a name."""
+    return isinstance(statement, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == name for target in statement.targets
+    )
 
 
 def gives_answer(material: Material, value: ast.expr) -> bool:

@@ -23,6 +23,15 @@ _REFUSED = HEAD + (
     "    major, minor = torch.cuda.get_device_capability()\n"
     "    if major < 9:\n        raise ValueError('too old')\n"
 )
+_CHECKED = (
+    "def check(x):\n    if not x.is_cuda or torch.cuda.get_device_capability() != (9, 0):\n"
+    "        raise ValueError('another device')\n\n" + HEAD + "    check(x)\n"
+)
+_ABOVE = (
+    "GRADE = torch.cuda.get_device_capability()[0]\n\ndef start(x, w):\n    if GRADE >= 10:\n"
+    "        raise ValueError('not yet')\n    elif GRADE >= 9:\n        return host(x, w)\n\n"
+    + HEAD
+)
 _TABLE = """SIZES = {(8, 0): 512, (9, 0): 1024}
 
 def grade(index):
@@ -81,6 +90,10 @@ CASES = (
     HostCase(_MARKED, vary(ROWS_POINTER, ("@triton.jit\n", _MARK + "@triton.jit\n"))),
     HostCase(_TARGETS, tile(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
+    HostCase(_TARGETS, tile(_CHECKED, "x, w, out, 1024, True, 1024"), "if capability"),
+    HostCase(_TARGETS, pointer(_CHECKED, "x, w, out, 1024, True, 1024"), "if capability"),
+    HostCase(_TARGETS, tile(_ABOVE, "x, w, out, 1024, True, 1024"), "if capability"),
+    HostCase(_TARGETS, pointer(_ABOVE, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_TABLE, _ARGS), "if capability"),
     HostCase(_TARGETS, pointer(_ENTRY, _ARGS), "if capability"),
     HostCase(_TARGETS, _DEFINED, "if capability"),
@@ -138,6 +151,19 @@ MISSES = (
         "the kernel is handed to something else",
     ),
     HostMiss(_TARGETS, tile(HEAD, _LIES), "what the array is asked"),
+    HostMiss(
+        _TARGETS,
+        pointer(
+            vary(_CHECKED, (" or torch.cuda.get_device_capability() != (9, 0)", "")),
+            "x, w, out, 1024, True, 1024",
+        ),
+        "what the array is asked is checked",
+    ),
+    HostMiss(
+        _TARGETS,
+        pointer(vary(_ABOVE, ("return host(x, w)", "return x")), "x, w, out, 1024, True, 1024"),
+        "the branch leads to no launch",
+    ),
     HostMiss(_TARGETS, pointer(_BOUND, _LIES), "the answer is not handed over"),
     HostMiss(
         _TARGETS,
