@@ -74,6 +74,18 @@ _EITHER = vary(HEAD, ("(x, w):", "(x, w, to=None):")) + "    to = out if to is N
 _MARKED = "kernel-marked-by-a-decorator"
 _MARK = "def early(one):\n    one.note = 'may change'\n    return one\n\n@early\n"
 _WRAP = "def early(one):\n    return Wrapped(one)\n\n@early\n"
+_MADE = "kernel-made-by-a-function"
+
+
+def _made(text: str, mark: str) -> str:
+    """The case with its kernel inside of a function that gives it back."""
+    above, rest = text.split(mark)
+    kernel, host = rest.split("\ndef host")
+    inside = "".join(f"    {line}\n" for line in (mark + kernel).rstrip().splitlines())
+    back = inside + "    return kern\n\nkern = make()\n\ndef host"
+    return f"{above}def make():\n{back}{host}"
+
+
 _ANSWER = "x, w, out, 1024, platform.is_rocm(), 1024"
 _SAID = (
     "def asked():\n    return platform.is_cuda() and platform.has_device_capability(90)\n\n" + HEAD
@@ -86,6 +98,8 @@ CASES = (
     HostCase(_TARGETS, tile(HEAD, _ANSWER), "if capability"),
     HostCase(_TARGETS, pointer(HEAD, _ANSWER), "if capability"),
     HostCase(_TARGETS, pointer(_BOUND, "x, w, out, 1024, flag, 1024"), "if capability"),
+    HostCase(_MADE, _made(ROWS_TILE, "@ct.kernel\n"), "closure factory"),
+    HostCase(_MADE, _made(ROWS_POINTER, "@triton.jit\n"), "closure factory"),
     HostCase(_MARKED, vary(ROWS_TILE, ("@ct.kernel\n", _MARK + "@ct.kernel\n"))),
     HostCase(_MARKED, vary(ROWS_POINTER, ("@triton.jit\n", _MARK + "@triton.jit\n"))),
     HostCase(_TARGETS, tile(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
@@ -144,6 +158,8 @@ MISSES = (
         pointer(HEAD, "x, w, out, 1024, True, size_of(x)"),
         "what an unknown function gives is not known",
     ),
+    HostMiss(_MADE, ROWS_TILE, "the module defines it"),
+    HostMiss(_MADE, ROWS_POINTER, "the module defines it"),
     HostMiss(_MARKED, ROWS_TILE, "the mark of the compiler alone"),
     HostMiss(
         _MARKED,

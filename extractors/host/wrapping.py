@@ -1,4 +1,5 @@
-"""Decorators of host functions that make every tensor contiguous before the function runs."""
+"""What stands around functions: decorators that make every tensor contiguous before a host function
+runs, marks of a kernel, functions that make it."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from extractors.host.callers import MAX_CALLERS, called, leading
 from extractors.host.events import LaunchRecord
 from extractors.host.expressions import Expressions
 from extractors.host.facts import Material, functions_of
+from extractors.host.origins import lines_of
 from extractors.host.values import Frame, Func
 from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
@@ -80,6 +82,28 @@ def marked(material: Material) -> Iterator[Decision]:
             lines=tuple(sorted(set(lines))),
             kind=AxisKind.HOST,
         )
+
+
+def made_inside(material: Material) -> Iterator[Decision]:
+    """A function that defines the kernel and gives it back: each call makes one of its own."""
+    first, name = material.signature.lines[0], material.signature.name
+    around = [
+        node
+        for node in functions_of(material.tree)
+        if node.name != name and node.lineno < first <= (node.end_lineno or node.lineno)
+    ]
+    for maker in around[-1:]:
+        given = [one for one in each(maker, ast.Return) if one.value is not None]
+        back = [one for one in given if any(n.id == name for n in each(one, ast.Name))]
+        if back:
+            lines = {(maker.lineno, maker.lineno), (first, first), *map(lines_of, back)}
+            yield Decision(
+                axis="code_structure",
+                value="closure factory",
+                pattern="kernel-made-by-a-function",
+                lines=tuple(sorted(lines)),
+                kind=AxisKind.HOST,
+            )
 
 
 def _decorators(material: Material, launch: LaunchRecord) -> Iterator[Lines]:

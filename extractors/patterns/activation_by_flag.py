@@ -62,6 +62,9 @@ _CURVES = frozenset({
     OpKind.EXP, OpKind.EXP2, OpKind.TANH, OpKind.ERF, OpKind.SIGMOID, OpKind.EXTERN_MATH,
     OpKind.MAXIMUM,
 })  # fmt: skip
+_POWERS = frozenset({OpKind.EXP, OpKind.EXP2})
+_CUT = frozenset({OpKind.FLOOR, OpKind.CEIL})
+"""A power of a whole number rounds a scale, it is no activation."""
 _STOPS = READS | REDUCTIONS | CONTRACTIONS | ATOMICS
 _FOUND = frozenset({*READS, *OWN_THREAD, OpKind.BLOCK_ID})
 _HELD = HELD | LOOPS | {OpKind.VECTOR, OpKind.INSERT, OpKind.EXTRACT, OpKind.BITCAST, OpKind.COPY}
@@ -86,6 +89,10 @@ class ActivationByFlag(Pattern):
             vary(_TRITON, ("    if SWISH:\n        y =", "    y =")), why="always an activation"
         ),
         NearMiss(vary(_TRITON, ("y * tl.sigmoid(y)", "y * 2.0")), why="a factor"),
+        NearMiss(
+            vary(_TRITON, ("y * tl.sigmoid(y)", "tl.exp2(tl.floor(tl.log2(y)))")),
+            why="rounded to a power of two",
+        ),
         NearMiss(
             vary(_TRITON, ("if SWISH:", "if tl.load(w) > 0.0:")), why="what was loaded decides"
         ),
@@ -164,6 +171,7 @@ def _curves(facts: Facts, branch: Node, made: str, source: Node) -> list[Node]:
         n for n in above
         if n.op.kind in _CURVES and n.inside(branch) and graph.rests_on(n.result, source)
         if n.op.kind != OpKind.EXTERN_MATH or way_of(n) is None
+        if n.op.kind not in _POWERS or graph.kind_of(graph.core(n.op.inputs[0])) not in _CUT
     ]  # fmt: skip
 
 
