@@ -1,5 +1,5 @@
-"""Second stages of a reduction: the host tells which arrays an earlier kernel made, the program
-that it does nothing but add their elements up."""
+"""Arrays that pass from kernel to kernel: the host tells which, the program whether it does nothing
+but add up what an earlier kernel made, or leaves something to a later one beside its output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts
 from extractors.host.partial import MERGED, STAGES
-from extractors.host.passes import HANDED_ON, TAKEN
+from extractors.host.passes import HANDED_ON, LEFT, TAKEN
 from kb.analysis.accesses import Access
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import Node
@@ -18,6 +18,8 @@ from kb.ops import OpKind
 
 ACROSS = "cross_cta_reduction"
 SPLIT = "reduction_split"
+SIDE = "side_output"
+BESIDE = "array-left-beside-the-output"
 
 _KEEPING = HELD | {OpKind.SELECT}
 """Operations that hand a loaded element on, or a neutral one in its place."""
@@ -50,6 +52,29 @@ def second_stage(
                 axis=axis, value=value, pattern=pattern, lines=tuple(sorted(lines)),
                 kind=AxisKind.DESIGN, subject=arrays,
             )  # fmt: skip
+
+
+def left_beside(
+    detection: Detection, host: Sequence[Decision], program: Sequence[Decision]
+) -> Iterator[Decision]:
+    """Arrays that a later kernel takes, stored beside others that none takes, unless the program
+    tells of them."""
+    facts = detection.facts
+    left = [d for d in host if d.pattern == HANDED_ON and d.value == LEFT and d.file is None]
+    names = {name for d in left for name in (d.subject or "").split(", ")}
+    told = {line for d in program if d.axis == SIDE for line in d.lines}
+    stores = [s for s in facts.stores if s.array is not None]
+    beside = [s for s in stores if s.array in names and s.node.lines not in told]
+    others = [s for s in stores if s.array not in names]
+    if facts.of_threads or not others or not beside or any(s.is_atomic for s in beside):
+        return
+    if all(any(s.node.excludes(o.node) for o in others) for s in beside):
+        return
+    yield Decision(
+        axis=SIDE, value="for a later kernel", pattern=BESIDE,
+        lines=tuple(sorted({s.node.lines for s in beside})), kind=AxisKind.DESIGN,
+        subject=", ".join(dict.fromkeys(str(s.array) for s in beside)),
+    )  # fmt: skip
 
 
 def _summed(facts: Facts, access: Access) -> Node | None:

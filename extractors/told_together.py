@@ -35,7 +35,7 @@ from extractors.told_handed import with_handed
 from extractors.told_merged import merged_decisions
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_splits import counted, of_workers
-from extractors.told_stages import second_stage
+from extractors.told_stages import left_beside, second_stage
 from extractors.told_strides import (
     CONTIGUOUS,
     HANDED,
@@ -133,6 +133,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     host = [_left(d, detection) for d in _handed(rest, detection)]
     host = [*with_branches(host, detection.facts)]
     host += [*second_stage(detection, host, facts), *of_both_passes(host)]
+    host += left_beside(detection, host, program)
     if any(d.axis == ROUNDING and d.pattern != FUSED for d in (*program, *host)):
         host = [d for d in host if d.pattern != FUSED]
     cuts = [d for d in host if d.axis == CUT]

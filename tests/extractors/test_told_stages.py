@@ -8,7 +8,7 @@ from extractors.detect import detect
 from extractors.host.samples import vary
 from extractors.told_stages import ACROSS
 from extractors.told_together import told_together
-from tests.extractors.rules.support import subject
+from tests.extractors.rules.support import subject, subjects
 
 JOINED = """
 import torch
@@ -61,3 +61,33 @@ def test_second_stage(text: str, axes: set[str]) -> None:
     told = [d for d in rows if "second kernel" in d.value]
     assert {d.axis for d in told} == axes
     assert all(d.subject == "parts" for d in told)
+
+
+BESIDE = vary(
+    JOINED,
+    ("def leave(x, parts, n, T: tl.constexpr):", "def leave(x, parts, twice, n, T: tl.constexpr):"),
+    ("at, v * v)", "at, v * v)\n    tl.store(twice + tl.program_id(1) * n + at, v + v)"),
+    ("(x, parts, n, T=64)", "(x, parts, twice, n, T=64)"),
+    ("    out = make(", "    twice = torch.empty_like(x)\n    out = make("),
+    ("    return out", "    return out, twice"),
+)
+BOTH = vary(
+    BESIDE,
+    ("def join(parts, out,", "def join(parts, twice, out,"),
+    ("total)", "total + tl.load(twice + at))"),
+    ("(parts, out, n, P", "(parts, twice, out, n, P"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(BESIDE, ["parts"], id="one of two"),
+        pytest.param(BOTH, [], id="the later kernel takes both"),
+        pytest.param(JOINED, [], id="nothing else is stored"),
+    ],
+)
+def test_left_beside(text: str, told: list[str]) -> None:
+    found = subjects(text)["leave"]
+    rows = told_together(detect(found.facts.kernel, found.host), found.host)
+    assert [d.subject for d in rows if d.value == "for a later kernel"] == told
