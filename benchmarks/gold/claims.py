@@ -2,12 +2,12 @@
 
 A constraint of ours states one of the gold when both stand on a common line (unless ours is about
 the extents of the launch that stands there), or when both name a common parameter and relate it
-alike (power of two, divisible, equal, ordered), or when both are of one kind that prose states
-without a parameter ("last dim stride 1"). A finding of ours
-states a defect of the gold when both have a common line and either the message names something that
-the text of the defect names (a parameter, an axis, a function), or both speak of one kind of
-defect. Precision is over everything that we say of the kernels; the gold does not list every true
-constraint or note, so it is a lower bound.
+alike (power of two, divisible, equal, ordered, of one shape), or when both are of one kind that
+prose states without a parameter ("last dim stride 1"). A finding of ours states a defect of the
+gold when both have a common line and either the message names something that the text of the defect
+names (a parameter, an axis, a function), or both speak of one kind of defect. Precision is over
+everything that we say of the kernels; the gold does not list every true constraint or note, so it
+is a lower bound.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ RELATIONS = {
     "divisible": re.compile(r"%|multiple|divid|divisib"),
     "equal": re.compile(r"==|\bequal"),
     "ordered": re.compile(r"<=|>=|<|>|\bin \{|\bmax\b"),
+    "as large": re.compile(
+        r"\b(?:same|one|common) (?:\w+ )?(?:shapes?|strides?|number of \w+|extents?)\b"
+        r"|\b(?:has|have) the (?:shape|strides) of\b"
+        r"|\b(?:has|have|hold|holds) \w+ (?:elements|entries|columns)\b"
+        r"|\.(?:shape|numel|stride)\b[\w\[\]-]* == [\w.\[\]-]*\.(?:shape|numel|stride)\b"
+    ),
 }
 """How a text relates what it names."""
 
@@ -56,6 +62,10 @@ CONSTRAINTS = {
         r"\bresident(?:_blocks| (?:at once|together|capacity))|\bco-resident"
     ),
     "before the wait": re.compile(r"\bbefore the (?:dependency )?wait\b|\.written_before_wait\b"),
+    "every tile": re.compile(
+        r"^(?:tiles?|blocks?|block sizes|(?:BLOCK|TILE)_\*) (?:are |is )?(?:a )?powers? of "
+        r"(?:two|2)\b|^is_power_of_two\("
+    ),
     "Hopper": re.compile(r"\b[Ss][Mm]_?90\b|capability >= 9\.0|capability\[1\] >= 90$"),
     "Blackwell": re.compile(r"\b[Ss][Mm]_?100\b|capability >= 10\.0|capability\[1\] >= 100$"),
 }

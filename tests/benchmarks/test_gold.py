@@ -67,6 +67,21 @@ def constraint(expression: str, line: int) -> Constraint:
             "TILE_M is a power of two", constraint("is_power_of_two(TILE_N)", 90), False,
             id="another parameter",
         ),
+        pytest.param(
+            "W has n_cols elements", constraint("W.shape[-1] == X.shape[-1]", 90), True,
+            id="one size in prose",
+        ),
+        pytest.param(
+            "W has n_cols elements", constraint("W.stride[-1] == 1", 90), False, id="no size",
+        ),
+        pytest.param(
+            "tiles are powers of two", constraint("is_power_of_two(T)", 90), True,
+            id="every tile",
+        ),
+        pytest.param(
+            "half of the head is a power of two", constraint("is_power_of_two(T)", 90), False,
+            id="no tile",
+        ),
     ],
 )  # fmt: skip
 def test_constraint(text: str, ours: Constraint, same: bool) -> None:
