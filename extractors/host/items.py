@@ -119,6 +119,9 @@ class Items(Core):
             return make("stride", owner.args[0], key)
         if owner.op == "memo":
             return make("index", owner, key)
+        place = _axis(owner, key)
+        if place is not None:
+            return self.dim(*place)
         if not isinstance(key, (int, str, Expr, Choice)):
             return self.view_of(owner)
         return make("index", owner, key)
@@ -227,3 +230,18 @@ class Items(Core):
 
     def class_attribute(self, cls: ClassValue, name: str) -> Value:
         raise NotImplementedError
+
+
+def _axis(owner: Expr, key: Value) -> tuple[Value, int] | None:
+    """The tensor and the axis of an item of a part of its shape: `x.shape[-2:][0]` is of the last
+    axis but one."""
+    match owner:
+        case Expr(op="call", args=("slice", Expr(op="shape", args=(tensor,)), low, high, *step)):
+            if step not in ([], [None], [1]) or not isinstance(key, int) or isinstance(key, bool):
+                return None
+            end = low if key >= 0 else high
+            if end is None:
+                return tensor, key
+            if isinstance(end, int) and (end < 0) == (end + key < 0):
+                return tensor, end + key
+    return None

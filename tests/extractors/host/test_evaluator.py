@@ -53,6 +53,15 @@ ALMOST = NPOW.replace("v >> 4", "v >> 5")
         pytest.param(
             NPOW, "up(n)", "next_power_of_two(X.shape[0])", id="helper known by its values"
         ),
+        pytest.param("", "x.shape[-2:][1]", "X.shape[-1]", id="of the last extents"),
+        pytest.param("", "x.shape[1:][0]", "X.shape[1]", id="of the extents after the first"),
+        pytest.param("", "x.shape[:-1][-1]", "X.shape[-2]", id="the last but one"),
+        pytest.param(
+            "",
+            "x.shape[::2][1]",
+            "slice(X.shape, None, None, 2)[1]",
+            id="near miss: every other extent",
+        ),
         pytest.param(
             "def first(x):\n    a, b, c = *x.shape, 3\n    return a * b\n",
             "first(x)",
