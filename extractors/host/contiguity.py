@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 
-from extractors.host.events import LaunchRecord, NormaliseRecord
+from extractors.host.events import CallRecord, LaunchRecord, NormaliseRecord
 from extractors.host.facts import Material
 from extractors.host.render import leaves
 from extractors.host.values import Expr, Value
@@ -20,15 +20,21 @@ def made_contiguous(material: Material) -> Iterator[Constraint]:
     """The elements of the last axis of arrays lie side by side: one constraint for all of them.
 
     The arrays are told by value and not by name: an array counts when each of the tensors that a
-    launch may hand over for the parameter was made contiguous on the way there.
+    launch may hand over for the parameter was made contiguous on the way there, perhaps in another
+    shape.
     """
     told: dict[str, Lines] = {}
+    callers: dict[int, dict[Value, Lines]] = {}
     for launch in material.launches:
-        made = _made(material, launch)
+        root = material.roots.get(id(launch), -1)
+        if root not in callers:
+            callers[root] = by_callers(material, launch)
+        made = callers[root] | _made(material, launch)
         for name, value in launch.args:
             tensors = leaves(value)
-            if _tensors(tensors) and all(one in made for one in tensors):
-                told.setdefault(name, made[tensors[0]])
+            found = [_at(material, one, made) for one in tensors] if _tensors(tensors) else []
+            if found and found[0] is not None and None not in found:
+                told.setdefault(name, found[0])
     if told:
         lines = sorted(told.values())
         yield Constraint(
@@ -66,6 +72,35 @@ def _made(material: Material, launch: LaunchRecord) -> dict[Value, Lines]:
         for event in reversed(material.before(launch))
         if isinstance(event, NormaliseRecord)
     }
+
+
+def by_callers(material: Material, launch: LaunchRecord) -> dict[Value, Lines]:
+    """What every caller of the function that leads to a launch makes contiguous before it hands it
+    over, and where; nothing of a function that other modules take, too."""
+    entered = material.entered.get(material.roots.get(id(launch), -1))
+    found: list[dict[Value, Lines]] = []
+    for rows in material.events.values():
+        made: dict[Value, Lines] = {}
+        for event in rows:
+            if isinstance(event, NormaliseRecord) and not event.path.guards:
+                made[event.tensor] = event.lines
+            elif isinstance(event, CallRecord) and event.function == entered:
+                found.append({Expr("sym", (n,)): made[v] for n, v in event.given if v in made})
+    shared = set(found[0]).intersection(*found) if found else set()
+    taken = material.loader is not None and material.loader.imported(launch.stack[0])
+    return {} if taken else {value: found[0][value] for value in shared}
+
+
+def _at(material: Material, tensor: Value, made: Mapping[Value, Lines]) -> Lines | None:
+    """Where a tensor, or what it is in another shape, was made contiguous."""
+    for _ in range(MAX_VIEWS):
+        if tensor in made:
+            return made[tensor]
+        fact = material.machine.tensors.get(tensor)
+        if fact is None or not fact.reshaped:
+            break
+        tensor = fact.base
+    return None
 
 
 def _dense(material: Material, tensor: Value, made: Collection[Value]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from extractors.host.conditions import parts
+from extractors.host.contiguity import by_callers
 from extractors.host.contracts import names_of, readable, replaced, stated
 from extractors.host.derived import grid_lines
 from extractors.host.divisors import divisors
@@ -164,6 +165,7 @@ def _viewed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrain
         made = {
             event.tensor for event in material.before(launch) if isinstance(event, NormaliseRecord)
         }
+        made.update(by_callers(material, launch))
         names = names_of(material, launch)
         for name, value in launch.args:
             for leaf in leaves(value):

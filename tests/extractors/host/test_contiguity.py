@@ -9,6 +9,19 @@ from extractors.rules.cases import AUTOTUNED, SEARCHED
 from tests.extractors.rules.support import subject
 
 MADE = "    x = x.contiguous()\n"
+CALLER = """
+class Passes(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, x):
+        x = x.contiguous()
+        return run(x)
+"""
+OTHER = """
+class Others(torch.autograd.Function):
+    @staticmethod
+    def backward(ctx, x):
+        return run(x)
+"""
 
 
 @pytest.mark.parametrize(
@@ -17,6 +30,17 @@ MADE = "    x = x.contiguous()\n"
         pytest.param(AUTOTUNED, {"x.stride[-1] == 1"}, id="made contiguous"),
         pytest.param(SEARCHED, {"x.stride[-1] == 1"}, id="of a known number of axes"),
         pytest.param(vary(AUTOTUNED, (MADE, "")), set(), id="as the caller gives it"),
+        pytest.param(
+            vary(AUTOTUNED, (MADE, "    x = x.contiguous().view(-1)\n")),
+            {"x.stride[-1] == 1"},
+            id="in another shape",
+        ),
+        pytest.param(
+            vary(AUTOTUNED, (MADE, "")) + CALLER, {"x.stride[-1] == 1"}, id="by the caller"
+        ),
+        pytest.param(
+            vary(AUTOTUNED, (MADE, "")) + CALLER + OTHER, set(), id="by one caller of two"
+        ),
         pytest.param(
             vary(AUTOTUNED, (MADE, "    y = x.contiguous()\n"), ("move[", "x = x.t()\n    move[")),
             set(),
