@@ -12,6 +12,7 @@ from kb.analysis.contents import contents
 from kb.analysis.contracts import contracts
 from kb.analysis.devices import devices
 from kb.analysis.facts import Facts
+from kb.analysis.fixed_arrays import enough_threads, fixed_arrays
 from kb.analysis.fixed_block import fixed_block
 from kb.analysis.flags import unless
 from kb.analysis.graph import Node
@@ -58,6 +59,8 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _vector_ends,
         waiting,
         fixed_block,
+        fixed_arrays,
+        enough_threads,
         contracts,
         agreements,
         contents,
