@@ -11,7 +11,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
-from kb.analysis.symbolic import AtomKind, mul, sub
+from kb.analysis.symbolic import Atom, AtomKind, mul, sub
 from kb.analysis.written_out import apart_by_constants, blocks_by_extent
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -32,6 +32,13 @@ _UNROLLED_THREADS = """__global__ void taps(const float* x, float* out, int n) {
 _PARTLY = vary(_UNROLLED_THREADS, ("#pragma unroll", "#pragma unroll 2"), ("k < 3", "k < n"))
 _ASKED = vary(_UNROLLED_THREADS, ("k < 3", "k < n"))
 _UNREAD = vary(_ASKED, ("k < n;", "k < count();"))
+_INNER = vary(
+    _UNROLLED_THREADS,
+    (
+        "y += x[at + k];",
+        "{\n    #pragma unroll\n    for (int j = k; j < 3; ++j) y += x[at + j];\n    }",
+    ),
+)
 _LEFT = vary(_UNROLLED_THREADS, ("    #pragma unroll\n", ""))
 
 _HALVED = """__global__ void total(const float* x, float* out) {
@@ -143,6 +150,7 @@ class StaticUnrolling(Pattern):
         Case(_TAPS_TILE, "static_range/static_iter"),
         Case(_UNROLLED_THREADS, "static_range/static_iter"),
         Case(_PARTLY, "unrolled by 2"),
+        Case(_INNER, "static_range/static_iter"),
         Case(_ASKED, "unrolling asked for, extent at run time"),
         Case(_LEFT, "left to the compiler, extent known"),
         Case(vary(_LEFT, ("k < 3", "k < n")), _RUNNING),
@@ -186,6 +194,16 @@ class StaticUnrolling(Pattern):
         NearMiss(
             _HALVED.replace("#pragma unroll\n", ""),
             why="nothing is asked for",
+            value="static_range/static_iter",
+        ),
+        NearMiss(
+            _INNER,
+            why="the loop around it is written out, which tells where it begins",
+            value="unrolling asked for, extent at run time",
+        ),
+        NearMiss(
+            vary(_INNER, ("k < 3", "k < n")),
+            why="the loop around it is not written out",
             value="static_range/static_iter",
         ),
         NearMiss(OFFSETS, why="the rounds only say where an access goes"),
@@ -282,9 +300,29 @@ class StaticUnrolling(Pattern):
             return "static_range/static_iter"
         made = facts.threads.producer(walked.op.operand("loop_unroll_factor"))
         factor = made.op.attribute("value") if made is not None else None
+        if factor == 0 and _written_rounds(facts, walked):
+            return "static_range/static_iter"
         if factor == 0:
             return "" if self._unread(facts, walked) else "unrolling asked for, extent at run time"
         return f"unrolled by {factor}" if isinstance(factor, int) and factor > 1 else ""
+
+
+def _written_rounds(facts: Facts, walked: Node) -> bool:
+    """Whether compile-time numbers and the counters of loops around it, which are written out
+    themselves, tell where a loop begins, ends and goes on by."""
+    values = facts.thread_values
+    ends = [walked.op.operand(role) for role in ("low", "high", "step")]
+    atoms = [atom for end in ends if end is not None for atom in values.expr(end).atoms()]
+    return all(atom.value in facts.constexprs or _counter(facts, atom) for atom in atoms)
+
+
+def _counter(facts: Facts, atom: Atom) -> bool:
+    """Whether a number counts the rounds of a loop that is written out."""
+    held = facts.threads.arguments.get(atom.value)
+    if atom.kind is not AtomKind.INDUCTION or held is None or held[0].op.kind != OpKind.FOR:
+        return False
+    walked = facts.threads.producer(facts.threads.through(held[0].op.inputs[0], VIEWS))
+    return walked is not None and walked.op.kind in (OpKind.STATIC_RANGE, OpKind.STATIC_ITERATE)
 
 
 def _elements_apart(facts: Facts) -> list[Where]:
