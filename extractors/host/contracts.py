@@ -89,8 +89,12 @@ def _computed(material: Material, sites: list[LaunchRecord], names: Names) -> It
 
 
 def _fixed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
-    """Numbers of the kernel that every launch sets to zero: an offset that is never used."""
+    """Numbers of the kernel that every launch sets to zero: an offset that is never used. Nothing
+    is told where another module calls a function on the way to a launch."""
     compiled = {name for name, constexpr in material.signature.params if constexpr}
+    inner = {name for site in sites for name in site.stack[1:]}
+    if material.loader is not None and any(map(material.loader.imported, inner)):
+        return
     for name, value in sites[0].args:
         if name in compiled or isinstance(value, bool) or value != 0:
             continue
@@ -202,15 +206,18 @@ def _blocks(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrain
                             f"{name}.shape[{place}] == grid[{axis}]",
                             "every block has a row of its own in the array",
                             "allocate the array for the grid that is launched",
-                            (fact.line, fact.line) if fact and fact.line else launch.lines,
+                            max(material.made(launch, name), default=launch.lines),
                         )
     yield from _clusters(material)
 
 
 def _made(blocks: Value) -> bool:
-    """Whether a number of blocks is computed, and no extent as it stands."""
-    return isinstance(blocks, Choice) or (
-        isinstance(blocks, Expr) and blocks.op in ("min", "cdiv", "*", "max")
+    """Whether a number of blocks is computed, or asked of the device, and no extent as it
+    stands."""
+    return (
+        isinstance(blocks, Choice)
+        or is_sms(blocks)
+        or (isinstance(blocks, Expr) and blocks.op in ("min", "cdiv", "*", "max"))
     )
 
 

@@ -176,11 +176,16 @@ def _thread(facts: Facts, atom: Atom) -> bool:
 
 
 def _goes_on(facts: Facts, atom: Atom | None, size: Expr) -> bool:
-    """Whether a loop begins at the number of the thread, or takes places of the same size."""
+    """Whether a loop begins at the number of the thread, or takes places of the same size, or a
+    thread takes further places, too."""
     for loop in facts.thread_loops:
         low = facts.thread_values.expr(loop.low) if loop.low is not None else None
         high = facts.thread_values.expr(loop.high) if loop.high is not None else None
         if (low is not None and atom in low.atoms()) or high == size:
+            return True
+    for test in facts.threads.of(OpKind.LT):
+        place, end = (facts.thread_values.expr(v) for v in test.op.inputs[:2])
+        if end == size and len(place.terms) > 1 and atom in place.atoms():
             return True
     return False
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Lines
-from kb.analysis.symbolic import Atom, AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr, of
 from kb.ops import COMPARISONS, OpKind
 from kb.space import Constraint, implied
 
@@ -14,13 +14,14 @@ _SHAPES = ("shape", "size", "block_shape")
 _PLACES = frozenset({AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION})
 """What tells one thread, block or round from another."""
 
+_SIZES = (AtomKind.PARAMETER, AtomKind.EXTENT)
 _CHOSEN = (OpKind.MINIMUM, OpKind.SELECT)
 
 
 def quotients(facts: Facts) -> Iterator[Constraint]:
     """Sizes divided without asking for a rest, where the quotient is the extent of a tile, a bound
     of what is gone through, or what places are counted in."""
-    used = [*_extents(facts), *_bounds(facts), *_counted_in(facts)]
+    used = [*_extents(facts), *_bounds(facts), *_counted_in(facts), *_begun(facts)]
     if not used:
         return
     rests = {
@@ -33,9 +34,10 @@ def quotients(facts: Facts) -> Iterator[Constraint]:
     for atom, what, lines in used:
         size, part = atom.args
         text = _part(facts, part)
-        if (size, part) in rests or atom in seen or not text:
+        if not {(size, part), (_row(size), part)}.isdisjoint(rests) or atom in seen or not text:
             continue
         seen.add(atom)
+        size = _row(size)
         if size.atom is not None and size.atom.kind is AtomKind.PARAMETER:
             yield implied(
                 f"{size} % {text} == 0",
@@ -52,8 +54,12 @@ def _part(facts: Facts, part: Expr) -> str:
     """What a size is divided by, in words: a number above one, a parameter, or as many elements of
     a type as some bytes hold."""
     one = part.atom
+    if one is None and part.constant is not None:
+        return str(part) if part.constant > 1 else ""
     if one is None:
-        return str(part) if (part.constant or 0) > 1 else ""
+        ((factors, _), *more) = part.terms
+        compiled = all(atom.value in facts.constexprs for atom in factors)
+        return f"({part})" if compiled and not more else ""
     if one.kind is AtomKind.PARAMETER:
         return one.text
     if one.kind is not AtomKind.FLOOR_DIV or one.args[0].constant is None:
@@ -108,6 +114,25 @@ def _counted_in(facts: Facts) -> Iterator[tuple[Atom, str, Lines]]:
             if moves and atom is not None and atom.kind is AtomKind.FLOOR_DIV:
                 if node.op.kind != OpKind.MUL or atom.args[0].atom not in asked:
                     yield atom, "what places are counted in", node.lines
+
+
+def _begun(facts: Facts) -> Iterator[tuple[Atom, str, Lines]]:
+    """Quotients that say where a row begins: so many sizes, divided by what is counted in."""
+    for access in facts.accesses:
+        for factors, _ in (term for index in access.index for term in index.terms):
+            quotient = factors[0] if len(factors) == 1 else None
+            if quotient is not None and quotient.kind is AtomKind.FLOOR_DIV:
+                if _row(quotient.args[0]) != quotient.args[0]:
+                    yield quotient, "where a row begins", access.node.lines
+
+
+def _row(size: Expr) -> Expr:
+    """The one size of a product that blocks, threads and rounds count."""
+    rows = [set(factors) for factors, _ in size.terms]
+    shared = set.intersection(*rows) if rows else set()
+    sizes = {atom for row in rows for atom in row if atom.kind in _SIZES}
+    moves = any(atom.kind in _PLACES for atom in size.atoms())
+    return of(next(iter(sizes))) if moves and len(sizes) == 1 and sizes <= shared else size
 
 
 def _asked(facts: Facts) -> set[Atom | None]:

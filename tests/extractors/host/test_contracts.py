@@ -61,7 +61,13 @@ def run(x):
         pytest.param(
             _ROWS.replace("if n % 8 == 0", "if n != 0"), "n > 0", 15, id="nothing is launched for"
         ),
-        pytest.param(_SHARES, "sums.shape[0] == grid[0]", 17, id="one row per block"),
+        pytest.param(_SHARES, "sums.shape[0] == grid[0]", 16, id="one row per block"),
+        pytest.param(
+            _SHARES.replace("min(sms * 4, x.shape[0])", "sms"),
+            "sums.shape[0] == grid[0]",
+            16,
+            id="one row per multiprocessor",
+        ),
         pytest.param(_SHARES, "sums.initial == 0", 16, id="filled with zeros"),
         pytest.param(_SHARES, "occupancy == 4", 15, id="blocks per multiprocessor"),
     ],

@@ -78,6 +78,13 @@ def test_loops_that_fill_arrays(text: str, expected: list[str]) -> None:
             [],
             id="a loop takes the rest",
         ),
+        pytest.param(
+            THREADS.replace(
+                "  if", "  if (threadIdx.x + 32 < n) out[threadIdx.x + 32] = 0.0f;\n  if"
+            ),
+            [],
+            id="two each",
+        ),
         pytest.param(THREADS.replace("< n)", "< 16)"), [], id="a number of the source"),
         pytest.param(THREADS.replace("threadIdx.x", "threadIdx.y"), [], id="another axis"),
         pytest.param(
