@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from functools import lru_cache
 
+from extractors.host import tables
 from extractors.host.core import function_lines, lines_of
 from extractors.host.expr import sym
 from extractors.host.operations import OPERATORS
@@ -58,6 +59,11 @@ class Definitions(Statements):
         """A definition after one decorator; a decorator that is not understood leaves it as it
         was."""
         applied = self.eval(decorator, frame)
+        if isinstance(decorator, ast.Call) and decorator.args:
+            made = self.eval(decorator.func, frame)
+            if isinstance(made, External) and made.path in tables.IMPLEMENTS:
+                name, *key = (self.eval(one, frame) for one in decorator.args[:2])
+                self.machine.implement(name, key[0] if key else None, value)
         if isinstance(applied, Unknown):
             return value
         if isinstance(applied, Func) and isinstance(value, Func) and frame.module in self.analysed:

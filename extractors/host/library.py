@@ -89,6 +89,12 @@ class Library(Containers):
     def _external_call(
         self, path: str, args: tuple[Value, ...], kwargs: Kwargs, node: ast.AST
     ) -> Value:
+        operator = self.machine.operators.get(path.removesuffix(".default"))
+        if operator is not None:
+            return self.call(operator, args, kwargs, node)
+        if path in tables.IMPLEMENTS and len(args) == 3:
+            self.machine.implement(*args)
+            return None
         if path in tables.LAUNCH:
             return self._cutile_launch(args, kwargs, node)
         if path in tables.SEARCH:

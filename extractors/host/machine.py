@@ -12,7 +12,18 @@ from extractors.host.events import CallRecord
 from extractors.host.expr import choose
 from extractors.host.heap import Content, Heap, merge_heaps
 from extractors.host.limits import Limits, OutOfBounds
-from extractors.host.values import ABSENT, NEVER, Choice, Expr, Frame, Ref, Unknown, Value
+from extractors.host.tables import ON_DEVICE
+from extractors.host.values import (
+    ABSENT,
+    NEVER,
+    Choice,
+    Expr,
+    Frame,
+    Func,
+    Ref,
+    Unknown,
+    Value,
+)
 from kb.evidence import Lines
 
 
@@ -56,6 +67,7 @@ class Machine:
     kept: dict[str, list[Value]] = field(default_factory=dict)
     contiguous: dict[ast.AST, tuple[int, int]] = field(default_factory=dict)
     marked: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    operators: dict[str, Func] = field(default_factory=dict)
     device_questions: int = 0
     device_functions: set[str] = field(default_factory=set)
     muted: int = 0
@@ -142,6 +154,12 @@ class Machine:
         """Record the call of a function that is read by itself, with what it is given."""
         given = tuple((str(name), value) for name, value in self.mapping(table).items())
         self.emit(CallRecord(function=function, given=given, path=self.path, stack=self.stack))
+
+    def implement(self, name: Value, key: Value, function: Value) -> None:
+        """A function is what an operator of torch does on the GPU."""
+        runs = not isinstance(key, str) or key.lower() in ON_DEVICE
+        if isinstance(name, str) and runs and isinstance(function, Func):
+            self.operators[f"torch.ops.{name.replace('::', '.')}"] = function
 
     def tensor(self, value: Value) -> TensorFact:
         """The facts of a tensor, created empty on first sight."""

@@ -103,6 +103,13 @@ TABLE = frozenset({"collections.OrderedDict", "collections.defaultdict", "builti
 WRAPPED = frozenset(
     {"torch.library.wrap_triton", "torch._library.triton.wrap_triton", "torch.library.triton_op"}
 )
+IMPLEMENTS = frozenset({"torch.library.impl", "torch.library.custom_op", "torch.library.triton_op"})
+"""What makes a function the implementation of an operator that is called as `torch.ops.space.name`.
+Source: PyTorch, torch.library."""
+
+ON_DEVICE = frozenset({"cuda", "compositeexplicitautograd", "compositeimplicitautograd", "default"})
+"""Keys under which an operator runs on the GPU. Source: PyTorch, torch.library.impl."""
+
 TRANSPARENT = frozenset(
     {
         "functools.lru_cache",

@@ -349,3 +349,38 @@ def test_the_backend_of_another_vendor_is_not_there(read: Read) -> None:
         "    k[(1,)](x, x.shape[0], B=1)\n"
     )
     assert [one.when for one in read(HEAD + body).launches] == ["always"]
+
+
+OPERATOR = """
+REGISTERED
+def wide(x, w):
+    return w * 2
+torch.library.impl("mine::wide", "KEY", wide)
+wide_op = torch.ops.mine.wide.default
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            OPERATOR.replace("REGISTERED", "").replace("KEY", "CUDA"),
+            "X.shape[0] * 2",
+            id="registered for the device",
+        ),
+        pytest.param(
+            OPERATOR.replace("REGISTERED", '@torch.library.custom_op("mine::wide")').replace(
+                "torch.library.impl", "print"
+            ),
+            "X.shape[0] * 2",
+            id="made an operator",
+        ),
+        pytest.param(
+            OPERATOR.replace("REGISTERED", "").replace("KEY", "CPU"),
+            "torch.ops.mine.wide.default(x, X.shape[0])",
+            id="near miss: registered for another device",
+        ),
+    ],
+)
+def test_operators(read: Read, body: str, expected: str) -> None:
+    assert binding(read, body, "wide_op(x, n)") == expected
