@@ -10,7 +10,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.block_size import followed
 from extractors.cuda.checks import in_words
 from extractors.cuda.grid_counts import grid_of
-from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.launch_site import LaunchSite, fields
 from extractors.cuda.render import shown
 from kb.analysis.graph import Graph, Node
 from kb.analysis.inline import inline
@@ -22,6 +22,7 @@ from kb.space import Constraint, Launch, Origin, implied
 _BLOCK = ("block_x", "block_y", "block_z")
 _COUNTS = (OpKind.BLOCK_THREADS, OpKind.MUL)
 _WARP = 32
+_ALL_LANES = (-1, 0xFFFFFFFF)
 NEAR = 8
 """Lines that extents which are made together lie apart at most."""
 
@@ -107,8 +108,13 @@ def _primitives(definition: n.Definition) -> Iterator[tuple[str, n.Expr | n.CTyp
 
 
 def whole_warps(kernel: Kernel, launches: tuple[Launch, ...]) -> Iterator[Constraint]:
-    """The threads of a block of a computed size are shared out to warps without a rest."""
-    if not launches or not _shares(Graph(kernel.entry)):
+    """The threads of a block of a computed size are shared out to warps without a rest, or
+    exchange values with all lanes of their warp."""
+    if not launches:
+        return
+    shared = _shares(Graph(kernel.entry))
+    exchanged = None if shared else _exchanged(Graph(inline(kernel).entry))
+    if not shared and exchanged is None:
         return
     for launch in launches:
         extents = [str(dict(launch.hints).get(axis, 1)) for axis in _BLOCK]
@@ -117,10 +123,21 @@ def whole_warps(kernel: Kernel, launches: tuple[Launch, ...]) -> Iterator[Constr
             yield Constraint(
                 expression=f"{computed[0]} % {_WARP} == 0",
                 origin=Origin.IMPLIED,
-                because="the kernel divides the threads of the block by those of a warp",
+                because="the kernel divides the threads of the block by those of a warp"
+                if shared
+                else "the kernel exchanges values with all lanes of a warp",
                 hint="launch whole warps",
                 lines=launch.lines,
             )
+
+
+def _exchanged(graph: Graph) -> Node | None:
+    """Where values are exchanged between lanes of which a constant says that all take part."""
+    for node in graph.of(OpKind.SHUFFLE, OpKind.VOTE):
+        mask = graph.producer(graph.core(node.op.operand("mask") or ""))
+        if mask is not None and mask.op.attribute("value") in _ALL_LANES:
+            return node
+    return None
 
 
 def rows_of_warps(kernel: Kernel, launches: tuple[Launch, ...]) -> Iterator[Constraint]:
@@ -205,7 +222,7 @@ def _of_all(graph: Graph, number: Node) -> bool:
 
 def whole_shares(found: Sequence[LaunchSite], definition: n.Definition) -> Iterator[Constraint]:
     """Sizes that the host divides for every launch and rounds down: for an extent of the grid, or
-    for an argument as it stands."""
+    for an argument as it stands, or a field of one."""
     rows = [_shared_out(one, definition) for one in found]
     common = set.intersection(*map(set, rows)) if rows else set()
     for text in sorted(common):
@@ -221,7 +238,11 @@ def _shared_out(site: LaunchSite, definition: n.Definition) -> dict[str, Lines]:
     """Quotients that a launch is given: `size % part == 0` in the words of the kernel."""
     words: dict[str, str] | None = None
     told: dict[str, Lines] = {}
-    for given in (*grid_of(site), *site.arguments):
+    kept = [
+        made for one in site.arguments if isinstance(one, n.Name)
+        for _, made in fields(one, site.names)
+    ]  # fmt: skip
+    for given in (*grid_of(site), *site.arguments, *kept):
         made: object = given
         for _ in range(MAX_BEHIND):
             while isinstance(made, n.Cast):

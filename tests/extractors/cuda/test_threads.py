@@ -14,6 +14,8 @@ __global__ void k(float* x, int n) {
 }
 void run(float* x, int n, int threads) { k<<<n, threads>>>(x, n); }
 """
+_PLACE = "int row = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;"
+_EXCHANGED = "int row = __shfl_xor_sync(0xffffffff, blockIdx.x * n + threadIdx.x, 1);"
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,11 @@ void run(float* x, int n, int threads) { k<<<n, threads>>>(x, n); }
         pytest.param("blockDim.x / 32", "blockDim.x / 8", False, id="another number"),
         pytest.param("(blockDim.x / 32)", "(n / 32)", False, id="not the threads of the block"),
         pytest.param("n, threads>>>", "n, 256>>>", False, id="the host gives a constant"),
+        pytest.param(_PLACE, _EXCHANGED, True, id="all lanes exchange values"),
+        pytest.param(
+            _PLACE, _EXCHANGED.replace("0xffffffff", "__activemask()"), False,
+            id="the lanes that are there do",
+        ),
     ],
 )  # fmt: skip
 def test_blocks_are_whole_warps(old: str, new: str, expected: bool) -> None:

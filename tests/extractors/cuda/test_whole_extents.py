@@ -111,3 +111,30 @@ def test_a_check_that_is_defined_in_a_header_is_known_by_its_name() -> None:
     macro = "#define CHECK_HOST(C) if (C) {} else Error().stream\n"
     host = f'void run(float* x, int n) {{\nCHECK_HOST(n % 4 == 0) << "rest";\n{_RUN}'
     assert _told(macro + _PLAIN + host) == [("none: whole tiles demanded", ((4, 4),))]
+
+
+_FIELDS = """struct Params { const float4* x; float4* out; int packs; };
+__global__ void k(Params p) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < p.packs) p.out[i] = p.x[i];
+}
+void run(const float4* x, float4* out, int n) {
+  Params p;
+  p.x = x;
+  p.out = out;
+  p.packs = COUNT;
+  k<<<8, 256>>>(p);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [
+        pytest.param("n / 4", True, id="divided for a field"),
+        pytest.param("(n + 3) / 4", False, id="rounded up"),
+    ],
+)
+def test_sizes_divided_for_fields(count: str, expected: bool) -> None:
+    (found,) = host_facts(read_cuda(_FIELDS.replace("COUNT", count), "k.cu")).values()
+    assert ("n % 4 == 0" in [c.expression for c in found.constraints]) is expected
