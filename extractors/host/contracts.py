@@ -57,7 +57,8 @@ def names_of(material: Material, launch: LaunchRecord) -> Names:
     """Names of the kernel: extents that are passed are called by their parameter."""
     names = material.names(launch)
     for name, value in launch.args:
-        if isinstance(value, Expr) and value.op in ("dim", "index", "sym"):
+        product = isinstance(value, Expr) and value.op == "call" and value.args[0] == "prod"
+        if isinstance(value, Expr) and (product or value.op in ("dim", "index", "sym")):
             if value not in names.tensors and value not in names.machine.tensors:
                 names.extents[value] = name
     return names

@@ -36,6 +36,8 @@ def _of_sizes(by: Expr) -> bool:
     """Whether a divisor is an extent as it stands, or a product of such."""
     if by.op == "*":
         return all(isinstance(one, Expr) and _of_sizes(one) for one in by.args)
+    if by.op == "call" and by.args[0] == "prod":
+        return all(atom.op in (*_SIZES, "sym") for atom in distinct_atoms(by))
     return by.op in _SIZES
 
 

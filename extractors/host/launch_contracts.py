@@ -113,8 +113,9 @@ def _short_axes(material: Material, sites: list[LaunchRecord]) -> Iterator[Const
     for launch in sites:
         grid = launch.grid if isinstance(launch.grid, tuple) else ()
         names = names_of(material, launch)
+        passed = {value: name for name, value in launch.args if isinstance(value, Expr)}
         for part in grid[1:] if not _limited(material, launch) else ():
-            text = names.text(part, 6) if _of_rows(part) else ""
+            text = passed.get(part) or names.text(part, 6) if _of_rows(part) else ""
             if text and readable(text):
                 told[text] = None
     if told:
@@ -150,11 +151,22 @@ def _of_rows(part: Value) -> bool:
     found = leaves(part)
     return bool(found) and all(
         isinstance(one, Expr)
-        and one.op in ("dim", "*", "max", "-", "sym")
-        and any(atom.op == "dim" for atom in atoms(one))
-        and not any(inner.op in ("cdiv", "//", "axis", "min") for inner in parts(one))
+        and one.op in ("dim", "*", "max", "-", "sym", "//")
+        and any(atom.op in ("dim", "shape") for atom in atoms(one))
+        and not any(inner.op in ("cdiv", "axis", "min") for inner in parts(one))
+        and all(_shared_out(inner) for inner in parts(one) if inner.op == "//")
         for one in found
     )
+
+
+def _shared_out(quotient: Expr) -> bool:
+    """Whether a number of elements is divided by extents: what is left are rows, too."""
+    pending = [quotient.args[1]]
+    for by in pending:
+        if not isinstance(by, Expr) or not (by.op in ("dim", "*") or by.args[:1] == ("prod",)):
+            return False
+        pending += by.args if by.op == "*" else ()
+    return True
 
 
 def _viewed(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:

@@ -9,7 +9,7 @@ from enum import Enum
 
 from extractors.host.assignments import Assignments, as_load
 from extractors.host.events import CheckRecord
-from extractors.host.expr import negate, sym
+from extractors.host.expr import binary, make, negate, sym
 from extractors.host.heap import Heap, merge_heaps
 from extractors.host.limits import OutOfBounds
 from extractors.host.machine import merge
@@ -265,10 +265,39 @@ class Statements(Assignments):
                 lambda: self._loop_over(node, frame, rows.other),
             )
         if not isinstance(rows, tuple):
-            return self._once(node, frame, node.target)
+            product = self._product_of_extents(node, frame)
+            return NORMAL if product else self._once(node, frame, node.target)
         if len(rows) > self.machine.limits.loop_rounds:
             raise OutOfBounds(f"a loop of more than {self.machine.limits.loop_rounds} rounds")
         return self._end_loop(self._rounds(node, frame, rows, 0))
+
+    def _product_of_extents(self, node: ast.For, frame: Frame) -> bool:
+        """`for i in range(n): size *= x.shape[i]`: the product of the first extents, which is
+        assigned; False for any other loop."""
+        match node:
+            case ast.For(
+                target=ast.Name(id=counter),
+                iter=ast.Call(func=ast.Name(id="range"), args=[end]),
+                body=[
+                    ast.AugAssign(
+                        target=ast.Name() as size,
+                        op=ast.Mult(),
+                        value=ast.Subscript(value=held, slice=ast.Name(id=index)),
+                    )
+                ],
+                orelse=[],
+            ) if index == counter:
+                before, shape, count = (
+                    self.resolve(self.eval(one, frame))
+                    for one in (ast.copy_location(ast.Name(size.id, ast.Load()), size), held, end)
+                )
+                known = isinstance(before, (int, Expr)) and not isinstance(count, Unknown)
+                if not isinstance(shape, Expr) or shape.op != "shape" or not known:
+                    return False
+                part = make("call", "slice", shape, None, count)
+                self.assign(size, binary("*", before, make("call", "prod", part)), frame)
+                return True
+        return False
 
     def _rounds(self, node: ast.For, frame: Frame, rows: tuple[Value, ...], start: int) -> AnyFlow:
         for place in range(start, len(rows)):

@@ -37,6 +37,13 @@ def up(v):
     v |= v >> 16
     return v + 1
 """
+ROWS = """
+def rows(x, d):
+    m = 1
+    for i in range(d):
+        m *= x.shape[i]
+    return m
+"""
 ALMOST = NPOW.replace("v >> 4", "v >> 5")
 
 
@@ -52,6 +59,18 @@ ALMOST = NPOW.replace("v >> 4", "v >> 5")
         ),
         pytest.param(
             NPOW, "up(n)", "next_power_of_two(X.shape[0])", id="helper known by its values"
+        ),
+        pytest.param(
+            ROWS,
+            "rows(x, m)",
+            "prod(slice(X.shape, None, m))",
+            id="product of the first extents",
+        ),
+        pytest.param(
+            ROWS.replace("*=", "+="),
+            "rows(x, m)",
+            "unknown",
+            id="near miss: their sum",
         ),
         pytest.param("", "x.shape[-2:][1]", "X.shape[-1]", id="of the last extents"),
         pytest.param("", "x.shape[1:][0]", "X.shape[1]", id="of the extents after the first"),

@@ -40,6 +40,16 @@ def run(x, out):
     move[(triton.cdiv(n, 64), b * h)](x, out, n, 64)
 """
 )
+_INNER = vary(
+    _HEADS,
+    (
+        "    b, h, n = x.shape\n",
+        "    n, m = x.shape[0], 1\n    for i in range(dim):\n        m *= x.shape[i]\n"
+        "    h = x.numel() // m // n\n",
+    ),
+    ("def run(x, out)", "def run(x, out, dim)"),
+    (", b * h)]", ", h)]"),
+)
 _SEEN = (
     POINTER
     + """
@@ -102,6 +112,12 @@ def told(text: str) -> dict[str, tuple[int, int] | None]:
     [
         pytest.param(_FLAG, "not EVEN or n % T == 0", 17, id="a flag of the sizes"),
         pytest.param(_HEADS, "x.shape[0] * x.shape[1] <= 65535", 12, id="rows on a short axis"),
+        pytest.param(
+            vary(_INNER, ("x, out, n, 64)", "x, out, h, 64)")),
+            "n <= 65535",
+            14,
+            id="what is left of all elements",
+        ),
         pytest.param(_SEEN, "x.is_viewable", 10, id="a view of what the caller gives"),
         pytest.param(
             _PARTS, "longest >= starts.values[i + 1] - starts.values[i]", 14, id="the longest part"
