@@ -40,7 +40,7 @@ def together(cond: Value, holds: bool = True, budget: int = 64) -> Iterator[Valu
             return
         if cond.op == ("and" if holds else "or"):
             for part in cond.args:
-                yield from together(part, holds, budget // 2)
+                yield from together(part, holds, budget - 1)
             return
         if cond.op == "%" and not holds:
             yield compare("==", cond, 0)

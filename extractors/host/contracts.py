@@ -12,6 +12,7 @@ from extractors.host.events import LaunchRecord, SearchRecord
 from extractors.host.expr import atoms, is_sms
 from extractors.host.facts import Material
 from extractors.host.origins import lines_of
+from extractors.host.outside import launched_in_forward
 from extractors.host.render import UNKNOWN, Names, mentions_memo
 from extractors.host.values import Choice, Expr, Unknown, Value
 from kb.evidence import Lines
@@ -244,28 +245,43 @@ def case_lines(search: SearchRecord) -> Lines:
 
 
 def _conditions(material: Material, names: Names) -> Iterator[Constraint]:
-    """Conditions on sizes and strides that every launch of the kernel is under, one by one."""
-    launches = material.launches
-    for guard in launches[0].path.guards:
+    """Conditions on sizes and strides that every launch of the kernel is under, one by one, perhaps
+    together with others that differ; and those of its forward pass."""
+    first = material.launches[0]
+    yield from _shared(material, names, material.launches, "the host launches the kernel")
+    ahead = launched_in_forward(material, first)
+    if ahead:
+        yield from _shared(material, names, ahead, "the host runs the forward pass")
+
+
+def _shared(
+    material: Material, names: Names, launches: list[LaunchRecord], what: str
+) -> Iterator[Constraint]:
+    """Conditions on sizes and strides that some launches are all under."""
+    first, *more = launches
+    others = [
+        {(guard.cond, guard.holds) for guard in one.path.guards}
+        | {(part, True) for g in one.path.guards for part in together(g.cond, g.holds)}
+        for one in more
+    ]
+    for guard in first.path.guards:
         if mentions_memo(guard.cond) or not guard.shown:
             continue
         leaves_out = (guard.cond.op, guard.holds) in (("!=", True), ("==", False), ("none", False))
         if leaves_out and not _of_nothing(guard.cond):
             continue  # leaves one case out
-        if not all(
-            any(g.cond == guard.cond and g.holds == guard.holds for g in one.path.guards)
-            for one in launches[1:]
-        ):
-            continue
+        whole = all((guard.cond, guard.holds) in held for held in others)
         for cond in _filled(guard.cond) if leaves_out else together(guard.cond, guard.holds):
+            if not whole and (leaves_out or any((cond, True) not in held for held in others)):
+                continue
             told = _of_problem(cond) or _of_arrays(cond, names)
             text = names.text(cond) if told else UNKNOWN
             if readable(text):
                 yield stated(
                     text,
-                    "the host launches the kernel under this condition only",
+                    f"{what} under this condition only",
                     "launch another kernel where it does not hold",
-                    _asked(material, guard.cond) or launches[0].lines,
+                    _asked(material, guard.cond) or first.lines,
                 )
 
 

@@ -77,6 +77,24 @@ def asked_in_forward(material: Material, launch: LaunchRecord) -> Iterator[Outer
                     yield Outer(check, check.cond, guards)
 
 
+def launched_in_forward(material: Material, launch: LaunchRecord) -> list[LaunchRecord]:
+    """The launches of the forward pass of the only class that has one, where the launch belongs to
+    its backward pass: what no way to them meets never comes to the backward pass."""
+    passes = _passes(material.tree)
+    entered = material.entered.get(material.roots.get(id(launch), -1), 0)
+    if len(passes) != 1 or id(passes[0][1]) not in _reaching(material, {entered}):
+        return []
+    if entered in _reached(material, {id(passes[0][0])}):
+        return []
+    rows = (event for row in material.events.values() for event in row)
+    found = [one for one in rows if isinstance(one, LaunchRecord) and _inside(one)]
+    owners = [one for one in material.tree.body if isinstance(one, ast.ClassDef)]
+    name = next(one.name for one in owners if passes[0][0] in one.body)
+    taken = material.loader is not None and material.loader.imported(name)
+    alone = all(one.stack[0] == "forward" for one in found)
+    return found if alone or not taken else []
+
+
 def _applied(rows: list[object], forwards: set[int], alone: bool) -> int:
     """How many events of a function come before it last applies a forward pass, whose checks it
     makes for both passes; `alone` when no other class has one."""

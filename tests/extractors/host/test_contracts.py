@@ -6,7 +6,7 @@ import pytest
 
 from extractors.patterns.cases import POINTER, TILE
 from kb.analysis.constraints import constraints_of
-from tests.extractors.rules.support import subject
+from tests.extractors.rules.support import subject, subjects
 
 _ROWS = (
     POINTER
@@ -77,6 +77,62 @@ def test_what_the_host_keeps_to(text: str, expression: str, line: int) -> None:
     assert expression in found
     assert found[expression].lines == (line, line)
     assert found[expression].checked_by_host
+
+
+_PASSES = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def ahead(x, out, n, W: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, W)
+    tl.store(out + at, tl.load(x + at))
+
+@triton.jit
+def back(g, out, n, W: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, W)
+    tl.store(out + at, tl.load(g + at))
+
+class Rows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, out):
+        ahead[(x.shape[0],)](x, out, x.shape[1], 64)
+        return out
+
+    @staticmethod
+    def backward(ctx, g):
+        out = torch.empty_like(g)
+        back[(g.shape[0],)](g, out, g.shape[1], 64)
+        return out
+
+def run(x, out):
+    if x.shape[1] > 64 or x.stride(-1) != 1:
+        return x.clone()
+    return Rows.apply(x, out)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(_PASSES, {"x.shape[1] <= 64", "x.stride[-1] == 1"}, id="told before"),
+        pytest.param(
+            _PASSES + "\ndef more(x, out):\n    return Rows.apply(x, out)\n",
+            set(),
+            id="another way to the forward pass",
+        ),
+        pytest.param(
+            _PASSES
+            + "\ndef more(x, out):\n    if x.stride(-1) == 1:\n        Rows.apply(x, out)\n",
+            {"x.stride[-1] == 1"},
+            id="what both ways share",
+        ),
+    ],
+)
+def test_what_the_forward_pass_is_under(text: str, expected: set[str]) -> None:
+    found = subjects(text)["back"].host.constraints
+    assert {c.expression for c in found if c.because and "forward" in c.because} == expected
 
 
 @pytest.mark.parametrize(
