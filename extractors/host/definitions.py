@@ -59,7 +59,7 @@ class Definitions(Statements):
         """A definition after one decorator; a decorator that is not understood leaves it as it
         was."""
         applied = self.eval(decorator, frame)
-        if isinstance(decorator, ast.Call) and decorator.args:
+        if isinstance(decorator, ast.Call) and decorator.args and frame.module in self.analysed:
             made = self.eval(decorator.func, frame)
             if isinstance(made, External) and made.path in tables.IMPLEMENTS:
                 name, *key = (self.eval(one, frame) for one in decorator.args[:2])

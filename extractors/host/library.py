@@ -93,7 +93,8 @@ class Library(Containers):
         if operator is not None:
             return self.call(operator, args, kwargs, node)
         if path in tables.IMPLEMENTS and len(args) == 3:
-            self.machine.implement(*args)
+            if isinstance(args[2], Func) and args[2].frame.module in self.analysed:
+                self.machine.implement(*args)
             return None
         if path in tables.LAUNCH:
             return self._cutile_launch(args, kwargs, node)
