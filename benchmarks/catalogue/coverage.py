@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from extractors.host.cases import CASES, MISSES
 from extractors.patterns.registry import patterns as recognisers
+from extractors.told_cases import CASES as TOLD
+from extractors.told_cases import MISSES as NOT_TOLD
 from kb.graph.vocabulary import PatternEntry
 
 DIALECTS = ("cutile", "triton", "cuda")
@@ -32,16 +34,16 @@ def dialect_of(text: str) -> str:
 
 
 def coverage() -> Coverage:
-    """Counts by pattern and dialect, of program and host recognisers."""
+    """Counts by pattern and dialect, of program and host recognisers, and of both together."""
     found: Coverage = defaultdict(lambda: {dialect: Count() for dialect in DIALECTS})
     for recogniser in recognisers():
         for case in recogniser.matches:
             found[recogniser.name][dialect_of(case.text)].cases += 1
         for miss in recogniser.near_misses:
             found[recogniser.name][dialect_of(miss.text)].misses += 1
-    for host_case in CASES:
+    for host_case in (*CASES, *TOLD):
         found[host_case.pattern][dialect_of(host_case.text)].cases += 1
-    for host_miss in MISSES:
+    for host_miss in (*MISSES, *NOT_TOLD):
         found[host_miss.pattern][dialect_of(host_miss.text)].misses += 1
     return found
 
