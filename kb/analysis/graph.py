@@ -107,6 +107,7 @@ class Graph:
     _masks: dict[str, int] = field(default_factory=dict)
     _own: dict[str, int] = field(default_factory=dict)
     _of_kind: dict[str, list[Node]] = field(default_factory=dict)
+    _of_kinds: dict[tuple[str, ...], list[Node]] = field(default_factory=dict)
     alone: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -140,8 +141,12 @@ class Graph:
 
     def of(self, *kinds: str) -> list[Node]:
         """Nodes of the given kinds, in program order."""
-        found = [node for kind in dict.fromkeys(kinds) for node in self._of_kind.get(kind, ())]
-        return found if len(kinds) == 1 else sorted(found, key=lambda node: node.index)
+        if len(kinds) == 1:
+            return [*self._of_kind.get(kinds[0], ())]
+        if kinds not in self._of_kinds:
+            found = [node for kind in {*kinds} for node in self._of_kind.get(kind, ())]
+            self._of_kinds[kinds] = sorted(found, key=lambda node: node.index)
+        return [*self._of_kinds[kinds]]
 
     def producer(self, value: str | None) -> Node | None:
         """The operation whose result is `value`; None for parameters and region arguments."""
