@@ -374,7 +374,25 @@ class Unit:
 
 
 def inside(node: object) -> Iterator[Expr | Stmt]:
-    """Every expression and statement of a tree, the tree itself first."""
+    """Every expression and statement of a tree, the tree itself first; of a block, kept for those
+    who ask again."""
+    if type(node) is not Block:
+        return _inside(node)
+    kept = _INSIDE.get(id(node))
+    if kept is None:
+        if len(_INSIDE) >= MAX_BLOCKS:
+            _INSIDE.clear()
+        kept = _INSIDE[id(node)] = node, tuple(_inside(node))
+    return iter(kept[1])
+
+
+_INSIDE: dict[int, tuple[Block, tuple[Expr | Stmt, ...]]] = {}
+"""What stands in blocks, each with its block, whose number is its as long as it is kept."""
+
+MAX_BLOCKS = 2_000
+
+
+def _inside(node: object) -> Iterator[Expr | Stmt]:
     pending: list[Any] = [node]
     while pending:
         kind = type(current := pending.pop())

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from extractors.host.derived import rule_lines
 from extractors.host.events import LaunchRecord, SearchRecord
@@ -83,14 +84,12 @@ def split_counts(material: Material, launch: LaunchRecord) -> Iterator[Decision]
     """An argument computed from the number of multiprocessors divided by other work; what is left
     for each part is told only where the number of parts itself is not handed over."""
     lengths = {
-        name: any(_shares_out(inner) for inner in _nodes(value.args[1]))
+        name: _shared_out(value.args[1])
         for name, value in launch.args
         if isinstance(value, Expr) and value.op in ("cdiv", "//", "/")
     }
     counts = [
-        name
-        for name, value in launch.args
-        if any(_shares_out(atom) for leaf in leaves(value) for atom in _nodes(leaf))
+        name for name, value in launch.args if any(_shared_out(leaf) for leaf in leaves(value))
     ]
     for name in [one for one in counts if not lengths.get(one)] or counts:
         yield Decision(
@@ -101,6 +100,16 @@ def split_counts(material: Material, launch: LaunchRecord) -> Iterator[Decision]
             kind=AxisKind.TUNING,
             subject=name,
         )
+
+
+def _shared_out(value: Value) -> bool:
+    """Whether multiprocessors are shared out somewhere in a value."""
+    return isinstance(value, Expr | Choice) and _shares_inside(value)
+
+
+@lru_cache(maxsize=4096)
+def _shares_inside(value: Expr | Choice) -> bool:
+    return any(_shares_out(inner) for inner in _nodes(value))
 
 
 def _shares_out(node: Expr) -> bool:
@@ -267,7 +276,13 @@ def _instead(others: list[Value]) -> str:
 
 
 def _asks(cond: Expr, tensor: Value) -> bool:
-    return any(node.op == "none" and node.args[0] == tensor for node in _nodes(cond))
+    return any(asked == tensor for asked in _asked_for(cond))
+
+
+@lru_cache(maxsize=4096)
+def _asked_for(cond: Expr) -> tuple[Value, ...]:
+    """What a condition asks whether it is there."""
+    return tuple(node.args[0] for node in _nodes(cond) if node.op == "none")
 
 
 def _lines(material: Material, launch: LaunchRecord, name: str) -> tuple[Lines, ...]:

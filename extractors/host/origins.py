@@ -48,12 +48,12 @@ class Origins:
     )
     _applied: dict[ast.AST, str] = field(default_factory=dict)
     _calls: list[ast.Call] = field(default_factory=list)
+    _calls_of: dict[str, list[ast.Call]] = field(default_factory=dict)
     _calls_at: dict[Lines, list[ast.Call]] = field(default_factory=dict)
     _inner: dict[tuple[Function | None, str], list[ast.FunctionDef]] = field(default_factory=dict)
     _told: dict[tuple[ast.expr, bool], list[ast.AST]] = field(default_factory=dict)
     _handed: dict[tuple[Function, str], list[ast.expr]] = field(default_factory=dict)
     _with: dict[str, set[ast.expr]] = field(default_factory=dict)
-    _arguments: dict[tuple[object, ...], ast.expr | None] = field(default_factory=dict)
     _spread: dict[tuple[ast.Call, RowHint], Entries] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,6 +73,8 @@ class Origins:
             elif isinstance(node, ast.Call):
                 self._calls.append(node)
                 self._calls_at.setdefault(lines_of(node), []).append(node)
+                if isinstance(node.func, ast.Name):
+                    self._calls_of.setdefault(node.func.id, []).append(node)
             elif isinstance(node, ast.ClassDef):
                 methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
                 self._applied |= {m: node.name for m in methods if m.name == "forward"}
@@ -109,6 +111,10 @@ class Origins:
         """Calls inside a range of lines, the longest first."""
         inside = [c for c in self._calls if lines[0] <= c.lineno and lines_of(c)[1] <= lines[1]]
         return sorted(inside, key=lambda c: lines_of(c)[0] - lines_of(c)[1])
+
+    def calls_of(self, name: str) -> list[ast.Call]:
+        """Calls of what stands under a name."""
+        return self._calls_of.get(name, [])
 
     def functions(self, value: ast.expr) -> tuple[Lines, ...]:
         """Lines of the functions that a value calls or names, or in which it is written as one."""
@@ -164,12 +170,6 @@ class Origins:
     ) -> ast.expr | None:
         """What a launch passes for a parameter: by keyword, by position where the kernel itself is
         called, else in the last tuple."""
-        key = call, name, position, row
-        if key not in self._arguments:
-            self._arguments[key] = self._argument(call, name, position, row)
-        return self._arguments[key]
-
-    def _argument(self, call: ast.Call, name: str, position: int, row: RowHint) -> ast.expr | None:
         last = call.args[-1] if call.args else None
         plain = isinstance(call.func, ast.Subscript)
         if plain:
@@ -207,7 +207,7 @@ class Origins:
         elif isinstance(value, ast.Subscript):
             yield from self._tables(value.value, hint, depth)
         elif isinstance(value, ast.Name) and depth:
-            yield from gathered(self._owner.get(value), value.id, self._calls, hint.kernel)
+            yield from gathered(self._owner.get(value), value.id, self.calls_of, hint.kernel)
             for made in self._sources(value, hint):
                 yield from self._tables(made, hint, depth - 1)
         for item in given:

@@ -11,7 +11,6 @@ from extractors.host.origins import lines_of
 from extractors.syntax.nodes import walk
 from kb.evidence import Lines
 
-_WHOLE = (1, 10**9)
 _KERNEL = 2
 """Place of the kernel among the arguments of `launch`; source: cuTile documentation."""
 
@@ -33,10 +32,9 @@ def written(material: Material, launch: LaunchRecord, name: str) -> Lines:
         return lines_of(given)
     handing = [
         one
-        for one in origins.calls_in(_WHOLE)
-        if isinstance(one.func, ast.Name)
-        and one.func.id in launch.stack
-        and any(_is(arg, material.signature.name) for arg in _arguments(one))
+        for function in dict.fromkeys(launch.stack)
+        for one in origins.calls_of(function)
+        if any(_is(arg, material.signature.name) for arg in _arguments(one))
     ]
     return lines_of(handing[0]) if len(handing) == 1 else launch.lines
 
