@@ -13,7 +13,7 @@ from extractors.cuda.launch_site import LaunchSite, owner
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.tensors import address
-from extractors.cuda.through_callers import Callers, encloses, kernel_of
+from extractors.cuda.through_callers import Callers, encloses, kernel_of, of_library
 from extractors.cuda.unfolded import unfolded
 from extractors.host.passes import BESIDE, HANDED_ON, LEFT, TAKEN
 from kb.dialects.cuda import CUDA
@@ -21,6 +21,8 @@ from kb.evidence import AxisKind, Decision, Lines
 from kb.ops import ATOMICS
 
 PART = "one of several kernels of a call"
+BY_LIBRARY = "array-shared-with-a-call-of-a-library"
+SET = "array set ahead of the kernel"
 _NOWHERE = ("?", "none", "nullptr", "NULL", "0")
 
 
@@ -56,10 +58,31 @@ def handed_on(
             axis="kernel_boundaries", value=value, lines=tuple(sorted(lines)),
             pattern=HANDED_ON, kind=AxisKind.DESIGN, subject=name,
         )  # fmt: skip
+    yield from _of_libraries(mine, known)
     if parts := _beside(mine, known):
         yield Decision(
             axis="kernel_boundaries", value=PART, lines=tuple(sorted(parts)),
             pattern=BESIDE, kind=AxisKind.DESIGN,
+        )  # fmt: skip
+
+
+def _of_libraries(mine: Sequence[LaunchSite], known: Handings) -> Iterator[Decision]:
+    """That a library works on arrays of the kernel in a call of its own beside the launch, or sets
+    one that the kernel changes."""
+    found: dict[str, set[Lines]] = {}
+    for kernel in dict.fromkeys(kernel_of(site) for site in mine):
+        for seen, call, words in known.callers.by_library(kernel):
+            ahead = (call.at.line, call.at.column) < seen.order
+            sets = "Memset" in of_library(call)
+            shared = [seen.given[word] for word in words & seen.given.keys() - {*_NOWHERE}]
+            told = [p for p in shared if p.type.pointers and not (sets and p.type.const)]
+            if told and (ahead or not sets):
+                lines = found.setdefault(SET if sets else PART, set())
+                lines |= {*seen.lines, place(call.at)}
+    for value, lines in found.items():
+        yield Decision(
+            axis="kernel_boundaries", value=value, lines=tuple(sorted(lines)),
+            pattern=BY_LIBRARY, kind=AxisKind.DESIGN,
         )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,8 +17,15 @@ from kb.evidence import Lines
 MAX_SEEN = 64
 """Launches that one function is known to lead to."""
 
+MAX_DEPTH = 3
+"""Functions of a file, one calling the other, on the way to a library."""
+
 MAX_FUNCTIONS = 400
 """Functions of a file, above which none is asked."""
+
+_LIBRARY = re.compile(r"(?:^|::)cub::Device\w+::\w+$|^thrust::\w+$|^cudaMemset(?:Async)?$")
+"""Functions that run for the whole device. Source: CUB, device-wide primitives; Thrust, algorithms;
+CUDA Runtime API, memory management."""
 
 Sides = Mapping[int, int]
 """Branches around a statement, and on which side of each it stands."""
@@ -61,6 +69,7 @@ class Callers:
     sites: Sequence[LaunchSite]
     handed: Handed
     _known: dict[int, list[Seen]] = field(default_factory=dict)
+    _by_library: dict[str, bool] = field(default_factory=dict)
 
     def pairs(self, kernel: str) -> Iterator[tuple[Seen, Seen]]:
         """A launch of this kernel beside one of another, where one function comes to both, to one
@@ -79,6 +88,46 @@ class Callers:
             ]
             apart = {(a.lines, b.lines) for a, b in met if a.excludes(b)}
             yield from (pair for pair in met if (pair[0].lines, pair[1].lines) not in apart)
+
+    def by_library(self, kernel: str) -> Iterator[tuple[Seen, n.Call, frozenset[str]]]:
+        """A launch of a kernel beside a call of a library that works on arrays of the device, where
+        one function comes to both and both may happen; with what the call is given by name."""
+        for function, calls in self._library:
+            for seen in self._seen(function):
+                for call, sides in calls if seen.kernel == kernel else ():
+                    both = seen.sides.keys() & sides.keys()
+                    if all(seen.sides[one] == sides[one] for one in both):
+                        words = frozenset(map(_words, call.arguments)) - {""}
+                        yield seen, call, words
+
+    @cached_property
+    def _library(self) -> list[tuple[n.Definition, list[tuple[n.Call, Sides]]]]:
+        """Functions of the host that call a library, with these calls."""
+        every = [one for many in self.functions.values() for one in many]
+        found = []
+        for one in every if len(every) <= MAX_FUNCTIONS and self.sites else ():
+            met = _calls(one.body.body, {}) if "__global__" not in one.words else ()
+            calls = [(call, sides) for call, sides in met if self._runs_library(call, 0)]
+            found += [(one, calls)] if calls else []
+        return found
+
+    def _runs_library(self, call: n.Call, depth: int) -> bool:
+        """Whether a call is of a library, or of functions of the file that come to one and launch
+        nothing themselves."""
+        if of_library(call):
+            return True
+        name = _name(call.function)
+        if depth >= MAX_DEPTH or name in self._launched:
+            return False
+        if name not in self._by_library:
+            self._by_library[name] = False  # what calls itself
+            self._by_library[name] = any(
+                self._runs_library(one, depth + 1)
+                for function in self.functions.get(name, ())
+                for one in n.inside(function.body)
+                if isinstance(one, n.Call)
+            )
+        return self._by_library[name]
 
     @cached_property
     def _several(self) -> list[list[Seen]]:
@@ -141,6 +190,13 @@ class Callers:
             for one in self._seen(called):
                 given = {words[t]: p for t, p in one.given.items() if words.get(t)}
                 yield replace(one, given=given)
+
+
+def of_library(call: n.Call) -> str:
+    """The function of a library that a call is of, where it runs kernels of its own on arrays of
+    the device, or sets them; empty for others."""
+    name = call.function.text.removeprefix("::") if isinstance(call.function, n.Name) else ""
+    return name if _LIBRARY.search(name) is not None else ""
 
 
 def kernel_of(site: LaunchSite) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from extractors.cuda.handed_on import PART
+from extractors.cuda.handed_on import BY_LIBRARY, PART, SET
 from extractors.cuda.launches import host_facts
 from extractors.cuda.read import read_cuda
 from extractors.detect import detect
@@ -277,3 +277,55 @@ def test_a_call_whose_yes_ends_the_function(kind: str, apart: bool) -> None:
         "  if (n > 4 && one(x, part)) { return; }\n  last<<<1, 32>>>(part, out);\n}\n"
     )
     assert (_told(text) == {"first": set(), "last": set()}) == apart
+
+
+_SORT = "cub::DeviceRadixSort::SortKeys(held, bytes, part, out, n)"
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        pytest.param(
+            "void run(float* part, float* out) {\n"
+            f"  {_SORT};\n  last<<<1, 32>>>(part, out);\n}}\n",
+            [(PART, ((5, 5), (6, 6)))],
+            id="sorted before",
+        ),
+        pytest.param(
+            f"struct Sorter {{ void run(float* part, float* out) {{ {_SORT}; }} }};\n"
+            "void go(Sorter& by, float* part, float* out) {\n  by.run(part, out);\n"
+            "  last<<<1, 32>>>(part, out);\n}\n",
+            [(PART, ((6, 6), (7, 7)))],
+            id="by a method",
+        ),
+        pytest.param(
+            "void run(float* part, float* out) {\n  cudaMemsetAsync(out, 0, 4, s);\n"
+            "  last<<<1, 32>>>(part, out);\n}\n",
+            [(SET, ((5, 5), (6, 6)))],
+            id="set before",
+        ),
+        pytest.param(
+            "void run(float* part, float* out) {\n  cudaMemsetAsync(part, 0, 4, s);\n"
+            "  last<<<1, 32>>>(part, out);\n}\n",
+            [],
+            id="what the kernel only reads",
+        ),
+        pytest.param(
+            "void run(float* part, float* out, bool some) {\n"
+            f"  if (some) {{ {_SORT}; }} else {{ last<<<1, 32>>>(part, out); }}\n}}\n",
+            [],
+            id="on the other side",
+        ),
+        pytest.param(
+            "void run(float* part, float* out, float* other) {\n"
+            f"  {_SORT.replace('part, out', 'other, other')};\n  last<<<1, 32>>>(part, out);\n}}\n",
+            [],
+            id="other arrays",
+        ),
+    ],
+)
+def test_arrays_that_a_library_works_on(
+    host: str, found: list[tuple[str, tuple[tuple[int, int], ...]]]
+) -> None:
+    decisions = host_facts(read_cuda(_KERNELS + "\n" + host, "k.cu"))["last"].decisions
+    assert [(d.value, d.lines) for d in decisions if d.pattern == BY_LIBRARY] == found
