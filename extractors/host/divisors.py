@@ -17,19 +17,26 @@ _SIZES = frozenset({"dim", "shape"})
 
 
 def divisors(material: Material, launch: LaunchRecord) -> Iterator[tuple[Expr, str, set[Lines]]]:
-    """Extents that numbers of a launch are divided by, and where those numbers are made."""
+    """Quotients in numbers of a launch that an extent makes a division by zero, each with the
+    extent in words and where those numbers are made."""
     names = material.names(launch)
     asked = _asked(material, launch)
-    rows: list[tuple[Value, str]] = [(launch.grid, ""), *((v, name) for name, v in launch.args)]
+    rows: list[tuple[Value, str]] = [*((v, name) for name, v in launch.args), (launch.grid, "")]
     for value, name in rows:
         for part in parts(value):
-            by = part.args[1] if part.op in ("//", "%") else None
-            if not isinstance(by, Expr) or not _of_sizes(by) or _counted(by) & asked:
-                continue
-            text = names.text(by)
-            if UNKNOWN not in text and len(text) < 80:
-                made = material.made(launch, name) if name else grid_lines(material)
-                yield by, text, set(made or (launch.lines,))
+            for by in _zero_with(part):
+                text = names.text(by) if not _counted(by) & asked else UNKNOWN
+                if UNKNOWN not in text and len(text) < 80:
+                    made = material.made(launch, name) if name else grid_lines(material)
+                    yield part, text, set(made or (launch.lines,))
+
+
+def _zero_with(part: Expr) -> Iterator[Expr]:
+    """Extents, or products of such, with which what a quotient is divided by is zero: the divisor,
+    or what it is at most."""
+    by = part.args[1] if part.op in ("//", "%", "cdiv") else None
+    least = by.args if isinstance(by, Expr) and by.op == "min" else (by,)
+    yield from (one for one in least if isinstance(one, Expr) and _of_sizes(one))
 
 
 def _of_sizes(by: Expr) -> bool:
