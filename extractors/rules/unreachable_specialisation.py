@@ -87,7 +87,7 @@ class UnreachableSpecialisation(Rule):
         for branch in branches(subject.facts):
             if not first <= branch.node.op.span.line <= last:
                 continue  # in a helper, which other calls may take the other way
-            if not all(_spelled(material, name) for name in branch.parameters):
+            if not all(spelled(material, name) for name in branch.parameters):
                 continue
             taken, shown = _taken(subject, material, branch)
             if taken is None or not has_work(branch.node, 1 if taken else 0):
@@ -106,7 +106,7 @@ class UnreachableSpecialisation(Rule):
             )
 
 
-def _spelled(material: Material, name: str) -> bool:
+def spelled(material: Material, name: str) -> bool:
     """Whether every launch gives a parameter a literal, perhaps through names, or leaves it to a
     default, a rule or a search: a name may also stand for a fact of the installation that is
     another one elsewhere."""

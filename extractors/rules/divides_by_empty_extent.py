@@ -1,0 +1,112 @@
+"""Host code divides by an extent that may be zero, instead of returning an empty result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from extractors.host.conditions import parts
+from extractors.host.divisors import divisors
+from extractors.host.values import Expr
+from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject, Where
+from kb.evidence import Finding, Lines, Severity
+
+MAX_TOLD = 3
+"""Extents that one finding speaks of."""
+
+_ROWS = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def double(x, out, rows, n, T: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, T)
+    tl.store(out + row * n + at, tl.load(x + row * n + at, mask=at < n) * 2.0, mask=at < n)
+
+def run(x):
+    n = x.shape[-1]
+    rows = x.numel() // n
+    out = torch.empty_like(x)
+    double[(rows,)](x, out, rows, n, triton.next_power_of_2(n))
+    return out
+"""
+)
+_SHARES = (
+    TILE
+    + """
+import torch
+@ct.kernel
+def double(x, out, steps: int, T: Int):
+    for i in range(steps):
+        at = (ct.bid(0) * steps + i, 0)
+        ct.store(out, index=at, tile=ct.load(x, index=at, shape=(1, T)) * 2.0)
+
+def run(x, out):
+    rows = x.shape[0]
+    blocks = min(64, rows)
+    ct.launch(None, (blocks, 1, 1), double, (x, out, math.ceil(rows / blocks), 64))
+"""
+)
+_ASKED = vary(_ROWS, ("    n = x", "    if x.numel() == 0:\n        return x.clone()\n    n = x"))
+
+
+class DividesByEmptyExtent(Rule):
+    """The elements of an array of the caller are divided by its extents for what a launch is given,
+    or anything by what an extent holds down, and nothing on the way asks whether there is any
+    element: an empty array raises an error there."""
+
+    name = "divides-by-empty-extent"
+    dialects = ("cutile", "triton")
+    matches = (
+        Case(_ROWS, "`x.shape[-1]`"),
+        Case(_SHARES, "`x.shape[0]`"),
+    )
+    near_misses = (
+        NearMiss(_ASKED, why="nothing is launched for an empty array"),
+        NearMiss(vary(_ROWS, ("x.numel() // n", "x.numel() // max(n, 1)")), why="one at least"),
+        NearMiss(
+            vary(_ROWS, ("    n = x", "    assert x.shape[-1] > 0\n    n = x")),
+            why="it is asked for",
+        ),
+        NearMiss(
+            vary(_ROWS, ("x.numel() // n", "x.shape[0] // x.shape[1]")),
+            why="as many of a group: nobody passes none",
+        ),
+        NearMiss(vary(_SHARES, ("min(64, rows)", "64")), why="a number of the source"),
+        NearMiss(
+            vary(_SHARES, ("rows / blocks", "blocks / 64")), why="the extent is divided, not by it"
+        ),
+    )
+    seen = (Seen("flag-gems", "flag_gems/ops/log_softmax.py", "log_softmax_kernel", 113),)
+
+    def find(self, subject: Subject) -> Iterable[Finding]:
+        material = subject.host.material
+        found: dict[str, Lines] = {}
+        for launch in material.sites() if material is not None else ():
+            for part, text, places in divisors(material, launch) if material is not None else ():
+                if _empties(part):
+                    found.setdefault(text, max(places))
+        if found:
+            names = list(found)[:MAX_TOLD]
+            told = ", ".join(f"`{name}`" for name in names)
+            lines: list[Where] = [found[name] for name in names]
+            yield self.finding(
+                subject,
+                f"the host divides by {told} on the way to the launch, and nothing asks whether it "
+                "is zero: an empty array raises an error instead of giving an empty result",
+                "return before when there is nothing to do",
+                lines,
+                Severity.NOTE,
+            )
+
+
+def _empties(quotient: Expr) -> bool:
+    """Whether an empty array makes the divisor zero: its elements are divided, or its rows hold the
+    divisor down. What heads or chunks are divided by is a size of the model."""
+    above, by = quotient.args[:2]
+    counted = any(
+        (one.op == "attr" and one.args[1] == "numel") or one.args[:1] == ("prod",)
+        for one in parts(above)
+    )
+    return counted or (isinstance(by, Expr) and by.op == "min")
