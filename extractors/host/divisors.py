@@ -33,9 +33,10 @@ def divisors(material: Material, launch: LaunchRecord) -> Iterator[tuple[Expr, s
 
 def _zero_with(part: Expr) -> Iterator[Expr]:
     """Extents, or products of such, with which what a quotient is divided by is zero: the divisor,
-    or what it is at most."""
+    or what it is at most. What shares are rounded up by is a size of tiles otherwise."""
     by = part.args[1] if part.op in ("//", "%", "cdiv") else None
-    least = by.args if isinstance(by, Expr) and by.op == "min" else (by,)
+    held = isinstance(by, Expr) and by.op == "min"
+    least = by.args if isinstance(by, Expr) and held else (by,) if part.op != "cdiv" else ()
     yield from (one for one in least if isinstance(one, Expr) and _of_sizes(one))
 
 
