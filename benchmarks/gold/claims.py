@@ -265,6 +265,9 @@ DEFECTS = {
     "empty below a target": re.compile(
         r"\bbody is empty\b|\bempty body\b|\bbelow sm_?\d+|\bsm < \d+ stub"
     ),
+    "divided by none": re.compile(
+        r"\bdivision by zero\b|\bdivides? by (?:it|zero|0)\b|\basks whether it is zero\b"
+    ),
     "error not asked for": re.compile(
         r"\basks for no error\b|\blaunch errors? (?:(?:is|are) )?not asked"
         r"|\basking for the launch error|\bresults? of (?:the launch|cudaLaunch\w+) (?:is|are) "

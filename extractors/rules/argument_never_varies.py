@@ -133,8 +133,11 @@ def _fixed(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _all_known(material: Material | None) -> bool:
-    """Whether no other module launches the kernel."""
-    return material is None or material.launched_here_only()
+    """Whether no other module launches the kernel, or calls a function on the way to a launch."""
+    if material is None or material.loader is None:
+        return True
+    inner = {name for launch in material.sites() for name in launch.stack[1:]}
+    return material.launched_here_only() and not any(map(material.loader.imported, inner))
 
 
 def _asked_for(facts: Facts, name: str) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 
 from extractors.host.conditions import parts
 from extractors.host.divisors import divisors
+from extractors.host.facts import Material
 from extractors.host.values import Expr
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject, Where
+from extractors.rules.compiled_per_size import innermost
 from kb.evidence import Finding, Lines, Severity
 
 MAX_TOLD = 3
@@ -24,8 +26,8 @@ def double(x, out, rows, n, T: tl.constexpr):
     at = tl.arange(0, T)
     tl.store(out + row * n + at, tl.load(x + row * n + at, mask=at < n) * 2.0, mask=at < n)
 
-def run(x):
-    n = x.shape[-1]
+def run(x, dim):
+    n = x.shape[dim]
     rows = x.numel() // n
     out = torch.empty_like(x)
     double[(rows,)](x, out, rows, n, triton.next_power_of_2(n))
@@ -59,14 +61,18 @@ class DividesByEmptyExtent(Rule):
     name = "divides-by-empty-extent"
     dialects = ("cutile", "triton")
     matches = (
-        Case(_ROWS, "`x.shape[-1]`"),
+        Case(_ROWS, "`x.shape[dim]`"),
         Case(_SHARES, "`x.shape[0]`"),
     )
     near_misses = (
+        NearMiss(
+            vary(_ROWS, ("n = x.shape[dim]", "n = x.shape[-1]")),
+            why="the length of rows is a size of the model",
+        ),
         NearMiss(_ASKED, why="nothing is launched for an empty array"),
         NearMiss(vary(_ROWS, ("x.numel() // n", "x.numel() // max(n, 1)")), why="one at least"),
         NearMiss(
-            vary(_ROWS, ("    n = x", "    assert x.shape[-1] > 0\n    n = x")),
+            vary(_ROWS, ("    n = x", "    assert x.shape[dim] > 0\n    n = x")),
             why="it is asked for",
         ),
         NearMiss(
@@ -85,7 +91,7 @@ class DividesByEmptyExtent(Rule):
         found: dict[str, Lines] = {}
         for launch in material.sites() if material is not None else ():
             for part, text, places in divisors(material, launch) if material is not None else ():
-                if _empties(part):
+                if material is not None and _empties(material, part):
                     found.setdefault(text, max(places))
         if found:
             names = list(found)[:MAX_TOLD]
@@ -101,12 +107,15 @@ class DividesByEmptyExtent(Rule):
             )
 
 
-def _empties(quotient: Expr) -> bool:
-    """Whether an empty array makes the divisor zero: its elements are divided, or its rows hold the
-    divisor down. What heads or chunks are divided by is a size of the model."""
+def _empties(material: Material, quotient: Expr) -> bool:
+    """Whether an array without rows makes the divisor zero: its elements are divided by an extent
+    that is no length of rows, or rows hold the divisor down. What heads or chunks are divided by,
+    and the length of rows, are sizes of the model."""
     above, by = quotient.args[:2]
+    if not isinstance(by, Expr) or by.op == "min":
+        return isinstance(by, Expr)
     counted = any(
         (one.op == "attr" and one.args[1] == "numel") or one.args[:1] == ("prod",)
         for one in parts(above)
     )
-    return counted or (isinstance(by, Expr) and by.op == "min")
+    return counted and by.op == "dim" and not innermost(material, by)
