@@ -135,8 +135,11 @@ class FixedNarrowType(Rule):
 
 def _demanded(material: Material | None) -> bool:
     """Whether the host demands one element type of an array on the way to a launch."""
-    for launch in material.launches if material is not None else ():
-        for event in material.beside(launch) if material is not None else ():
+    if material is None:
+        return False
+    roots = {material.roots.get(id(launch), -1): launch for launch in material.launches}
+    for launch in roots.values():
+        for event in material.beside(launch):
             whole = event.cond if isinstance(event, CheckRecord) else None
             joined = isinstance(whole, Expr) and whole.op == "and"
             for part in whole.args if joined and isinstance(whole, Expr) else (whole,):

@@ -22,7 +22,10 @@ def two(x):
 def _told(kernel: str, name: str = "options") -> list[str]:
     tree = ast.parse(_MODULE)
     owner = next(n for n in each(tree, ast.FunctionDef) if n.name == "launch")
-    found = gathered(owner, name, each(tree, ast.Call), kernel)
+    calls = [c for c in each(tree, ast.Call) if isinstance(c.func, ast.Name)]
+    found = gathered(
+        owner, name, lambda called: [c for c in calls if ast.unparse(c.func) == called], kernel
+    )
     return [ast.unparse(key.value) for call in found for key in call.keywords]
 
 
