@@ -9,8 +9,10 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.symbolic import Atom, AtomKind, Expr, Term, make, of, sub
 from kb.evidence import Decision
+from kb.ops import READS, OpKind
 
 _COUNTERS = (
     AtomKind.BLOCK, AtomKind.LANE, AtomKind.INDUCTION, AtomKind.COUNT, AtomKind.LOADED,
@@ -81,14 +83,15 @@ class RowOfParts(Pattern):
                 row, part = _row(access.index[0])
                 if row:
                     rows.setdefault((access.array, access.is_store, row), []).append((access, part))
-        found: dict[str, dict[Access, None]] = {}
+        found: dict[str, dict[Access | Node, None]] = {}
         for (_, stored, _), own in rows.items():
             ends = {a: _sources(facts, a) if stored else _copies(facts, a) for a, _ in own[:MOST]}
             for (one, first), (other, second) in combinations(own[:MOST], 2):
                 far = first != second and abs(sub(first, second).constant or NEAR) >= NEAR
                 if far and ends[one] and ends[other] and ends[one].isdisjoint(ends[other]):
                     value = _TOGETHER if stored else _APART
-                    found.setdefault(value, {}).update(dict.fromkeys((one, other)))
+                    places = [*_begun(facts, one, first), *_begun(facts, other, second)]
+                    found.setdefault(value, {}).update(dict.fromkeys((one, other, *places)))
         for value, members in found.items():
             yield self.decide(facts, value, members)
 
@@ -107,6 +110,17 @@ def _row(place: Expr) -> tuple[tuple[Term, ...], Expr]:
         elif (len(moved) < len(factors) or abs(number) > NEAR) and any(map(_chosen, moved)):
             row.append((factors, number))
     return tuple(row), make(part)
+
+
+def _begun(facts: Facts, access: Access, part: Expr) -> list[Node]:
+    """Where the beginning of a part is added to a place."""
+    above = [n for v in access.address for n in facts.graph.upstream(v, _reads) if part.terms]
+    sums = [n for n in above if n.op.kind == OpKind.ADD]
+    return [n for n in sums if any(facts.values.expr(v) == part for v in n.op.inputs[:2])]
+
+
+def _reads(node: Node) -> bool:
+    return node.op.kind in READS
 
 
 def _chosen(atom: Atom) -> bool:
