@@ -84,6 +84,22 @@ _POINTS = """__global__ void length(const float* x, float* out, int n, int wide)
     if (at < n) out[at] = sqrtf(own[0] * own[0] + own[1] * own[1] + own[2] * own[2]);
 }
 """
+_SOME = """__global__ void area(const float* boxes, float* out, int n) {
+    int step = gridDim.x * blockDim.x;
+    for (int at = blockIdx.x * blockDim.x + threadIdx.x; at < n; at += step) {
+        const float* box = boxes + at * 7;
+        out[at] = box[3] * box[4] + box[0] * box[1] + box[6];
+    }
+}
+"""
+_PIECES = """__global__ void twice(const float4* x, float4* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    float4 v = x[2 * at], w = x[2 * at + 1];
+    v.x *= 2.f; w.x *= 2.f;
+    out[2 * at] = v;
+    out[2 * at + 1] = w;
+}
+"""
 _BOXES = (
     POINTER
     + """
@@ -125,6 +141,7 @@ class InterleavedPairs(Pattern):
         Case(_APART, "interleaved"),
         Case(_APART_TILE, "interleaved"),
         Case(_POINTS, _RECORDS),
+        Case(_SOME, _RECORDS),
         Case(_BOXES, _RECORDS),
         Case(_BOXES_TILE, _RECORDS),
     )
@@ -143,6 +160,18 @@ class InterleavedPairs(Pattern):
             why="one of them is far away",
             value=_RECORDS,
         ),
+        NearMiss(
+            _SOME.replace("at * 7", "at * 4")
+            .replace("+ box[6]", "")
+            .replace("box[3]", "box[2] * box[3]"),
+            why="four neighbours in every round",
+            value=_RECORDS,
+        ),
+        NearMiss(_SOME.replace("at * 7", "at * 5"), why="the last is of the next", value=_RECORDS),
+        NearMiss(
+            _SOME.replace("box[6]", "box[600]"), why="one of them is far away", value=_RECORDS
+        ),
+        NearMiss(_PIECES, why="two vectors that are one piece", value="interleaved"),
         NearMiss(ADD_POINTER, why="every array is read at one place"),
         NearMiss(PRODUCT, why="whole tiles"),
         NearMiss(_PAIR_OF_A_THREAD, why="one of two that a thread holds"),
@@ -150,11 +179,14 @@ class InterleavedPairs(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         accesses = facts.accesses[:MOST]
+        stored = [a for a in accesses if a.is_store and _vector(facts, a)]
+        pieces = any(_paired(first, second) for first in stored for second in stored)
         found = [
             access
             for first in accesses
             for second in accesses
             if first.is_store == second.is_store and _paired(first, second)
+            if not (_vector(facts, first) and _vector(facts, second) and pieces)
             for access in (first, second)
         ]
         records = _records(facts)
@@ -182,6 +214,14 @@ class InterleavedPairs(Pattern):
         return found
 
 
+def _vector(facts: Facts, access: Access) -> bool:
+    """Whether a thread moves several elements at once by their type: where two such are stored
+    side by side, two are one piece."""
+    made = facts.threads.producer(access.value) if facts.of_threads else None
+    kinds = [r.type for r in made.op.results if r.name == access.value] if made is not None else []
+    return any(kind is not None and kind.shape for kind in kinds)
+
+
 def _paired(first: Access, second: Access) -> bool:
     """True when the second lies one element behind the first in the last axis."""
     if first.array is None or first.array != second.array or not first.index:
@@ -201,10 +241,11 @@ def _placing(facts: Facts, accesses: list[Access]) -> list[Node]:
 
 def _records(facts: Facts) -> list[Access]:
     """Accesses that read, or write, three or more numbers of one record each: all are one place
-    and its followers, and lanes lie no closer than the last of them."""
+    and its followers, few of them left out, and lanes lie no closer than the last of them."""
     groups: dict[tuple[str, bool, tuple[Expr, ...]], list[tuple[int, Access]]] = {}
     for access in facts.accesses[:MOST]:
-        if access.array is not None and access.index and access.mode not in BULK:
+        single = access.mode not in BULK and not _vector(facts, access)
+        if access.array is not None and access.index and single:
             *rows, last = access.index
             place = (*rows, _without_number(last))
             number = s.sub(last, place[-1]).constant or 0
@@ -212,8 +253,8 @@ def _records(facts: Facts) -> list[Access]:
     found = []
     for (_, _, place), same in groups.items():
         numbers = sorted({number for number, _ in same})
-        together = numbers[-1] - numbers[0] == len(numbers) - 1
-        if together and len(numbers) > 2 and _steps_over(place, len(numbers)):
+        spread = numbers[-1] - numbers[0] + 1
+        if spread < 2 * len(numbers) > 4 and _steps_over(place, spread):
             found += [access for _, access in same]
     return found
 
@@ -224,12 +265,16 @@ def _without_number(index: Expr) -> Expr:
 
 def _steps_over(index: tuple[Expr, ...], numbers: int) -> bool:
     """True when neighbouring lanes are so many numbers apart or more, and rounds more than that, or
-    by a size that is given; or where the rows of an array are records."""
+    by a size that is given; or where the rows of an array are records. Where both move, rounds may
+    be as far apart as lanes, but for two, four or eight numbers: those a thread may have unrolled.
+    """
     moved = [a for e in index for a in e.top() if a.kind in (AtomKind.LANE, AtomKind.INDUCTION)]
+    of_lanes = any(a.kind is AtomKind.LANE for a in moved) and numbers.bit_count() > 1
     for atom in moved:
         step = index[-1].coefficient(atom)
         by = step.constant
-        if step.terms and by is not None and abs(by) < numbers + (atom.kind is not AtomKind.LANE):
+        more = atom.kind is not AtomKind.LANE and not of_lanes
+        if step.terms and by is not None and abs(by) < numbers + more:
             return False
     return bool(moved)
 
