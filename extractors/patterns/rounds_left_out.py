@@ -51,6 +51,10 @@ class RoundsLeftOut(Pattern):
     near_misses = (
         NearMiss(_SUM.replace("(place < 0)", "(k * 2 > top)"), why="the round says it, no mark"),
         NearMiss(_SUM.replace("places[row * top + k]", "places[row]"), why="one mark for all"),
+        NearMiss(
+            _SUM.replace("if (place < 0) continue;", "if (place >= n) { sum += x[k]; continue; }"),
+            why="another way for some rounds",
+        ),
         NearMiss(_SEARCH, why="a search for the least: what was found so far is asked"),
         NearMiss(_HELD.replace("if (place >= 0) ", ""), why="no branch"),
         NearMiss(
@@ -88,7 +92,10 @@ def _marks(facts: Facts, loop: Loop, branch: Node) -> list[Node]:
     if any(graph.rests_on_argument(condition, argument) for argument in carried):
         return []
     every = [a.name for region in loop.node.op.regions for a in region.arguments]
-    tests = [tuple(test.op.inputs[:2]) for test in comparisons(facts, condition)]
+    compared = comparisons(facts, condition)
+    if compared and not any(_for_a_mark(facts, test) for test in compared):
+        return []
+    tests = [tuple(test.op.inputs[:2]) for test in compared]
     asked = [[facts.held_loads(value) for value in sides] for sides in tests or [(condition,)]]
     held = [a for sides in asked if sum(map(bool, sides)) == 1 for side in sides for a in side]
     return [
@@ -99,14 +106,21 @@ def _marks(facts: Facts, loop: Loop, branch: Node) -> list[Node]:
     ]
 
 
+def _for_a_mark(facts: Facts, test: Node) -> bool:
+    """Whether a comparison asks for one value, or on which side of a known number another is."""
+    one = test.op.kind in (OpKind.EQ, OpKind.NE)
+    return one or any(facts.number(value) is not None for value in test.op.inputs[:2])
+
+
 def _leaves_out(facts: Facts, loop: Loop, branch: Node) -> bool:
     """Whether one side of a branch goes on with the next round; or holds loads, and the other side
     does nothing."""
-    ends = [r.terminator.kind for r in branch.op.regions if r.terminator is not None]
-    if OpKind.CONTINUE in ends:
-        return True
     inside = [n for n in facts.graph.within(branch) if n.op.kind not in _IDLE]
-    sides = {n.branch if n.parent is branch else _side(n, branch) for n in inside}
+    reads = {_side(n, branch) for n in inside if n.op.kind in READS}
+    for side, region in enumerate(branch.op.regions):
+        if region.terminator is not None and region.terminator.kind == OpKind.CONTINUE:
+            return side not in reads
+    sides = {_side(n, branch) for n in inside}
     if len(sides) != 1 or not any(n.op.kind in READS for n in inside):
         return False
     idle = [side for side in range(len(branch.op.regions)) if side not in sides]
@@ -121,5 +135,5 @@ def _of_round(facts: Facts, loop: Loop, value: str) -> bool:
 
 
 def _side(node: Node, branch: Node) -> int | None:
-    """The side of a branch that a node deep in it stands on."""
-    return next((n.branch for n in node.around() if n.parent is branch), None)
+    """The side of a branch that a node in it stands on."""
+    return next((n.branch for n in (node, *node.around()) if n.parent is branch), None)
