@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, vary
+from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.accesses import Access
+from kb.analysis.arrivals import arrivals
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
@@ -48,7 +49,7 @@ def total(x, parts, done, out, n, B: tl.constexpr, T: tl.constexpr):
 )
 
 
-_LOADED_POINTER = vary(
+LOADED_POINTER = vary(
     _LAST_POINTER,
     (
         "    before = tl.atomic_add(done, 1)\n",
@@ -64,6 +65,22 @@ _BESIDE_POINTER = vary(
     ("tl.sum(tl.load(parts + tl.arange(0, B)), axis=0)", "tl.load(done + 1)"),
 )
 """Sums beside the counter, in one array."""
+GIVEN_POINTER = vary(_LAST_POINTER, ("before == tl.num_programs(0) - 1", "before == B - 1"))
+GIVEN_TILE = (
+    TILE
+    + """
+@ct.kernel
+def total(x, parts, done, out, B: Int, T: Int):
+    own = ct.bid(0)
+    part = ct.sum(ct.load(x, index=(own,), shape=(T,)), 0, keepdims=False)
+    ct.scatter(parts, own, part)
+    before = ct.atomic_add(done, 0, 1)
+    if before != B - 1:
+        return
+    every = ct.load(parts, index=(0,), shape=(B,))
+    ct.scatter(out, 0, ct.sum(every, 0, keepdims=False))
+"""
+)
 _ADDED = "partial buffer, the last block adds up"
 _FINISHED = "atomics, the last block finishes"
 
@@ -79,8 +96,10 @@ class LastBlock(Pattern):
     matches = (
         Case(_LAST, _ADDED),
         Case(_LAST_POINTER, _ADDED),
-        Case(_LOADED_POINTER, _ADDED),
+        Case(LOADED_POINTER, _ADDED),
         Case(_BESIDE_POINTER, _FINISHED),
+        Case(GIVEN_POINTER, _ADDED),
+        Case(GIVEN_TILE, _ADDED),
     )
     near_misses = (
         NearMiss(
@@ -98,6 +117,16 @@ class LastBlock(Pattern):
                 ("out[0] = all;", "out[0] = done[1] + all;"),
             ),
             why="the last block reads no more than what counts",
+        ),
+        NearMiss(
+            vary(GIVEN_POINTER, ("before == B - 1", "before == 0")),
+            why="the first block is picked out",
+        ),
+        NearMiss(
+            vary(
+                GIVEN_TILE, ("ct.load(parts, index=(0,), shape=(B,))", "ct.load(x, 0, shape=(T,))")
+            ),
+            why="nothing of other blocks is read",
         ),
         NearMiss(ADD_THREADS, why="no block waits for another"),
     )
@@ -123,6 +152,21 @@ class LastBlock(Pattern):
         if where:
             sums = self._sums(facts, where)
             yield self.decide(facts, _FINISHED if sums else _ADDED, [*where, *sums])
+        elif counted := self._given(facts):
+            yield self.decide(facts, _ADDED, counted)
+
+    def _given(self, facts: Facts) -> list[Node]:
+        """The same in a tile program that is given how many blocks there are: what counts them,
+        and where they store what is loaded afterwards."""
+        kept = {a.array: a for a in facts.stores if not a.is_atomic}
+        return [
+            node
+            for added, test in arrivals(facts)
+            for later in facts.loads
+            if later.node.index > test.index and later.array in kept
+            if kept[later.array].node.index < added.index
+            for node in (kept[later.array].node, added, test)
+        ]
 
     def _sums(self, facts: Facts, counted: list[Node]) -> list[Access]:
         """Sums that all blocks add to, where the last block loads nothing else but them."""

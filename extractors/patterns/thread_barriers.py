@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.last_block import GIVEN_POINTER, GIVEN_TILE, LOADED_POINTER
+from kb.analysis.arrivals import arrivals, gathered
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.locks import polled, spins
@@ -57,10 +59,28 @@ _POLLED = """__global__ void put(const float* x, volatile float* there, float* o
 """
 
 
+_ARRIVED = "blocks counted as they arrive"
+_GATHERED = "blocks wait until a counter lets them on"
+_GATHERED_POINTER = (
+    POINTER
+    + """
+@triton.jit
+def scaled(x, most, done, out, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at)
+    tl.atomic_max(most, tl.max(v, axis=0))
+    tl.atomic_add(done, 1)
+    while tl.atomic_add(done, 0) < tl.num_programs(0):
+        pass
+    tl.store(out + at, v / tl.load(most))
+"""
+)
+
+
 class ThreadBarriers(Pattern):
     """Barriers by their scope; barriers in memory that copies complete; locks in memory that blocks
-    try for until they get them; words that are read until another one has written them; or threads
-    that wait for none."""
+    try for until they get them; words that are read until another one has written them; counters
+    that blocks add to when they arrive; or threads that wait for none."""
 
     name = "barriers-between-threads"
     axis = "synchronization"
@@ -76,6 +96,10 @@ class ThreadBarriers(Pattern):
         Case(ADD_THREADS, "none"),
         Case(ADD_THREADS.replace("{\n", "{\n    cudaGridDependencySynchronize();\n", 1), "none"),
         Case(_POLLED, "words of memory polled"),
+        Case(GIVEN_POINTER, _ARRIVED),
+        Case(GIVEN_TILE, _ARRIVED),
+        Case(LOADED_POINTER, _ARRIVED),
+        Case(_GATHERED_POINTER, _GATHERED),
         Case(
             vary(
                 _POLLED,
@@ -113,6 +137,17 @@ class ThreadBarriers(Pattern):
             ),
             why="nobody waits, the number is only put there",
         ),
+        NearMiss(
+            vary(
+                _GATHERED_POINTER,
+                ("    while tl.atomic_add(done, 0) < tl.num_programs(0):", "    if done:"),
+            ),
+            why="no block waits",
+        ),
+        NearMiss(
+            vary(GIVEN_POINTER, ("before == B - 1", "before == 0")),
+            why="the first block is picked out",
+        ),
         NearMiss(PRODUCT, why="the language has no barriers"),
         NearMiss(
             vary(_POLLED, ("    while (seen", "    if (seen")),
@@ -142,6 +177,10 @@ class ThreadBarriers(Pattern):
         seen = polled(facts)
         if seen:
             found["words of memory polled"] = [*seen]
+        if counted := [node for pair in arrivals(facts) for node in pair]:
+            found[_ARRIVED] = [*counted]
+        if waiting := gathered(facts):
+            found[_GATHERED] = [*waiting]
         if facts.of_threads and not found and not any(map(_may_wait, facts.threads.of(*_ORDERING))):
             found["none"] = [facts.kernel.entry.span.lines]
         for value, nodes in found.items():
