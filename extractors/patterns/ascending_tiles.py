@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
@@ -13,6 +13,7 @@ from extractors.patterns.cases import (
     TILE,
     vary,
 )
+from extractors.patterns.cases_indirect import SEGMENT_PRODUCT, SEGMENT_PRODUCT_TILE
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from extractors.patterns.counted_tiles import CountedTiles
@@ -20,7 +21,7 @@ from extractors.patterns.grouped_rasterisation import GROUPED_AXES, GroupedRaste
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, persistent
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -41,8 +42,42 @@ def product(a, b, out, TM: Int, TK: Int, MANY: Int, HEADS: Int):
 )
 
 
+_OWNERS = vary(
+    SEGMENT_PRODUCT,
+    ("starts, out, K,", "starts, out, KS, K,"),
+    (
+        "    owner = tl.program_id(2)\n",
+        "    ids = tl.program_id(0)\n    first = ids % KS\n    owner = ids // KS\n",
+    ),
+    ("k = tl.program_id(0) * TK", "k = first * TK"),
+)
+_OWNERS_TILE = vary(
+    SEGMENT_PRODUCT_TILE,
+    ("starts, out, T: Int", "starts, out, KS: Int, T: Int"),
+    (
+        "    owner = ct.bid(2)\n    k = ct.bid(0) * TK",
+        "    owner = ct.bid(0) // KS\n    k = ct.bid(0) % KS * TK",
+    ),
+    ("ct.store(out, (owner, ct.bid(0),", "ct.store(out, (owner, ct.bid(0) % KS,"),
+)
+
+
+def _of_blocks(atom: Atom) -> bool:
+    """A block id, or what it was taken apart into."""
+    parts = atom.args if atom.kind in (AtomKind.FLOOR_DIV, AtomKind.MOD) else ()
+    return atom.kind is AtomKind.BLOCK or any(part.has(AtomKind.BLOCK) for part in parts)
+
+
+def _inside(expr: Expr) -> Iterator[Expr]:
+    """An expression and those inside of its quotients, remainders and choices."""
+    yield expr
+    for atom in expr.atoms():
+        yield from atom.args
+
+
 class AscendingTiles(Pattern):
-    """Two block ids or more place the tiles of a product, none divided, reversed or grouped; or the
+    """Two block ids or more place the tiles of a product, none reversed or grouped, those that are
+    taken apart counted through; or the
     number of a tile that a block takes in turn is taken apart into its places, without groups."""
 
     name = "tiles-in-the-order-of-the-grid"
@@ -53,8 +88,15 @@ class AscendingTiles(Pattern):
         Case(PRODUCT_POINTER, "natural order"),
         Case(PRODUCT_THREADS, "natural order"),
         Case(_HEADS, "natural order"),
+        Case(SEGMENT_PRODUCT, "natural order"),
+        Case(_OWNERS, "natural order"),
+        Case(_OWNERS_TILE, "natural order"),
     )
     near_misses = (
+        NearMiss(
+            vary(_OWNERS, ("first = ids % KS", "first = KS - 1 - ids % KS")),
+            why="from the last tile on",
+        ),
         NearMiss(PRODUCT_PERSISTENT, why="tiles are taken in groups of rows"),
         NearMiss(
             vary(
@@ -90,8 +132,32 @@ class AscendingTiles(Pattern):
             if facts.values.expr(n.op.inputs[0]).has(AtomKind.BLOCK)
             and not facts.types.shape(n.result)
         ]
-        if len({facts.values.expr(n.result) for n in ids}) > 1 and not divided:
-            yield self.decide(facts, "natural order", ids)
+        if len({facts.values.expr(n.result) for n in ids}) < 2:
+            return
+        if not divided or self._as_counted(facts, divided):
+            apart = [n for n in divided if not facts.values.expr(n.result).has(AtomKind.LOADED)]
+            yield self.decide(facts, "natural order", [*ids, *apart])
+
+    def _as_counted(self, facts: Facts, divided: list[Node]) -> bool:
+        """Whether what takes block ids apart in a tile program gives plain places: neither groups
+        nor tiles counted along a row or a column, and none from the last one on."""
+        if facts.of_threads or any(
+            any(other.find(facts)) for other in (GroupedRasterisation(), CountedTiles())
+        ):
+            return False
+        held = [
+            n
+            for n in facts.graph.of(OpKind.MINIMUM, OpKind.MAXIMUM)
+            if not facts.types.shape(n.result)
+            and any(facts.graph.rests_on(n.result, d) for d in divided)
+        ]
+        placed = [expr for a in facts.accesses for index in a.index for expr in _inside(index)]
+        back = any(
+            number < 0 and any(_of_blocks(atom) for atom in factors)
+            for expr in placed
+            for factors, number in expr.terms
+        )
+        return not held and not back
 
     def _apart(self, facts: Facts, loop: Loop) -> list[Node]:
         """The divisions that take the number of a tile of products apart."""
