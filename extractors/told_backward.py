@@ -108,7 +108,9 @@ def gradients_together(detection: Detection, host: Sequence[Decision]) -> Iterat
             apart = any(store.node.excludes(known.node) for known in stores.values())
             stores |= {} if apart or store.array in stores else {store.array: store}
     if len(stores) > 1:
-        yield pattern.decide(detection.facts, TOGETHER, [*stores.values()])
+        graph = detection.facts.graph
+        made = [graph.producer(graph.core(store.value)) for store in stores.values()]
+        yield pattern.decide(detection.facts, TOGETHER, [*made, *stores.values()])
 
 
 def loss_beside(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:

@@ -11,6 +11,7 @@ from extractors.host.passes import APART
 from extractors.host.samples import vary
 from extractors.host.saved import INPUTS
 from extractors.patterns.loss_with_gradient import BOTH
+from extractors.told_backward import TOGETHER
 from extractors.told_together import told_together
 from tests.extractors.rules.support import subject
 
@@ -159,3 +160,55 @@ def test_inputs_saved(changes: tuple[tuple[str, str], ...], told: bool) -> None:
     found = subject(vary(_TAKEN, *changes))
     decisions = told_together(detect(found.facts.kernel, found.host), found.host)
     assert any(d.axis == "recompute" and d.value == INPUTS for d in decisions) is told
+
+
+_BACK = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def ahead(x, w, y, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(y + at, tl.exp(tl.load(x + at)) * tl.load(w + at))
+
+@triton.jit
+def back(g, x, w, dx, dw, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    e = tl.exp(tl.load(x + at))
+    up = tl.load(g + at)
+    tl.store(dx + at, up + e)
+    tl.store(dw + at, tl.load(w + at) - up)
+
+class Both(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        y = torch.empty_like(x)
+        ahead[(x.numel() // 128,)](x, w, y, T=128)
+        ctx.save_for_backward(x, w)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        dx = torch.empty_like(x)
+        dw = torch.empty_like(w)
+        back[(x.numel() // 128,)](g, x, w, dx, dw, T=128)
+        return dx, dw
+"""
+_ONE = vary(_BACK, ("    tl.store(dw + at, tl.load(w + at) - up)\n", ""))
+_OF_GRADIENT = vary(_BACK, ("tl.exp(tl.load(x + at))\n    up", "tl.exp(tl.load(g + at))\n    up"))
+
+
+@pytest.mark.parametrize(
+    ("text", "together", "again"),
+    [
+        pytest.param(_BACK, 1, 1, id="two gradients, an exponential of what was saved"),
+        pytest.param(_ONE, 0, 1, id="one gradient"),
+        pytest.param(_OF_GRADIENT, 1, 0, id="an exponential of what flows back"),
+    ],
+)
+def test_a_kernel_of_the_backward_pass(text: str, together: int, again: int) -> None:
+    found = subject(text)
+    rows = told_together(detect(found.facts.kernel, found.host), found.host)
+    assert [d.axis for d in rows if d.value == TOGETHER] == ["fusion"] * together
+    assert [d.axis for d in rows if d.value == "recompute activation"] == ["recompute"] * again
