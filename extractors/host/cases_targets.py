@@ -10,6 +10,8 @@ from extractors.host.samples import (
     ROWS_TILE,
     SEARCH_POINTER,
     SEARCH_TILE,
+    TWO_POINTER,
+    TWO_TILE,
     HostCase,
     HostMiss,
     pointer,
@@ -74,6 +76,12 @@ _EITHER = vary(HEAD, ("(x, w):", "(x, w, to=None):")) + "    to = out if to is N
 _MARKED = "kernel-marked-by-a-decorator"
 _MARK = "def early(one):\n    one.note = 'may change'\n    return one\n\n@early\n"
 _WRAP = "def early(one):\n    return Wrapped(one)\n\n@early\n"
+_TABLED = "kernels-of-one-table"
+_IN_TILE = (
+    ("def host", "BY = {True: kern, False: wide}\n\ndef host"),
+    ("(x.shape[0],), kern, (", "(x.shape[0],), BY[x.shape[0] > 9], ("),
+)
+_IN_POINTER = (_IN_TILE[0], ("    kern[(", "    BY[x.shape[0] > 9][("))
 _MADE = "kernel-made-by-a-function"
 
 
@@ -100,6 +108,8 @@ CASES = (
     HostCase(_TARGETS, pointer(_BOUND, "x, w, out, 1024, flag, 1024"), "if capability"),
     HostCase(_MADE, _made(ROWS_TILE, "@ct.kernel\n"), "closure factory"),
     HostCase(_MADE, _made(ROWS_POINTER, "@triton.jit\n"), "closure factory"),
+    HostCase(_TABLED, vary(TWO_TILE, *_IN_TILE), "one kernel for each case, in a table"),
+    HostCase(_TABLED, vary(TWO_POINTER, *_IN_POINTER), "one kernel for each case, in a table"),
     HostCase(_MARKED, vary(ROWS_TILE, ("@ct.kernel\n", _MARK + "@ct.kernel\n"))),
     HostCase(_MARKED, vary(ROWS_POINTER, ("@triton.jit\n", _MARK + "@triton.jit\n"))),
     HostCase(_TARGETS, tile(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
@@ -157,6 +167,11 @@ MISSES = (
         _BY_HAND,
         pointer(HEAD, "x, w, out, 1024, True, size_of(x)"),
         "what an unknown function gives is not known",
+    ),
+    HostMiss(_TABLED, TWO_TILE, "no table holds the two"),
+    HostMiss(
+        _TABLED, vary(TWO_POINTER, ("def host", "T = {1: kern}\n\ndef host")),
+        "a table of one",
     ),
     HostMiss(_MADE, ROWS_TILE, "the module defines it"),
     HostMiss(_MADE, ROWS_POINTER, "the module defines it"),

@@ -58,7 +58,7 @@ from extractors.host.tables import BY_TARGET
 from extractors.host.through import chosen_objects, entries, written
 from extractors.host.tuning import effective_axes, first_picks, tuning_of
 from extractors.host.values import Expr, Value
-from extractors.host.wrapping import guarded, made_inside, marked
+from extractors.host.wrapping import guarded, in_a_table, made_inside, marked
 from kb.evidence import AxisKind, Decision, Lines
 
 HINTS = {
@@ -80,7 +80,7 @@ _LAID = (".contiguous() on host", "contiguous tensors demanded")
 _OF_ALL_LAUNCHES = (
     optional, stand_ins, closed_form, default_warps, compiled_in, chosen_kernel, served_apart,
     device_branches, shared_buffers, demanded_layout, compacted, turned_over, guarded, marked,
-    made_inside,
+    made_inside, in_a_table,
     by_strides, summed, stages, boundaries, through_functions, gradient_ahead, host_padded, coupled,
     by_backend, reciprocals, arithmetic, saved,
 )  # fmt: skip

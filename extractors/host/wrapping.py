@@ -106,6 +106,25 @@ def made_inside(material: Material) -> Iterator[Decision]:
             )
 
 
+def in_a_table(material: Material) -> Iterator[Decision]:
+    """A table of the module that holds this kernel and others: one piece of code for each case."""
+    name = material.signature.name
+    lines: set[Lines] = set()
+    for table in each(material.tree, ast.Dict) if material.launches else ():
+        held = [one for value in table.values for one in each(value, ast.Name)]
+        kernels = {one.id for one in held if one.id in material.kernels}
+        if name in kernels and len(kernels) > 1:
+            lines |= {lines_of(table), *(lines_of(one) for one in held if one.id == name)}
+    if lines:
+        yield Decision(
+            axis="code_structure",
+            value="one kernel for each case, in a table",
+            pattern="kernels-of-one-table",
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.HOST,
+        )
+
+
 def _decorators(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
     known = material.machine.contiguous
     if not known:
