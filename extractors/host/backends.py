@@ -11,7 +11,9 @@ from extractors.host.configurations import making
 from extractors.host.device import QUESTIONS
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material, functions_of
+from extractors.host.modules import imported_from
 from extractors.host.origins import lines_of
+from extractors.host.sides import routes_of
 from extractors.syntax.nodes import each, walk
 from kb.evidence import AxisKind, Decision, Lines
 
@@ -21,6 +23,8 @@ _PLATFORM = frozenset({
 })  # fmt: skip
 """What the platform objects and functions of vLLM and SGLang are asked."""
 _ANSWERS = QUESTIONS | _PLATFORM
+MAX_STEPS = 3
+"""Modules that hand a class on."""
 _COUNTS = frozenset({"multi_processor_count", "multiprocessor_count"})
 """Properties of PyTorch and Triton that are numbers of multiprocessors."""
 
@@ -54,6 +58,7 @@ def by_backend(material: Material) -> Iterator[Decision]:
     lines |= {lines_of(made) for test in tests for made in _given(material, test)}
     lines |= {lines_of(call) for test in tests for call in asked_inside(material, test)}
     lines |= {line for launch in material.sites() for line in _handed(material, launch)}
+    lines |= {*_registered(material)}
     if lines:
         yield Decision(
             axis="arch_dispatch",
@@ -80,6 +85,38 @@ def _on_the_way(material: Material, launch: LaunchRecord) -> Iterator[ast.expr]:
             for check in each(checking, ast.If) if checking is not None else ():
                 if _refuses(check) and _asks(material, check.test):
                     yield check.test
+
+
+def _registered(material: Material) -> Iterator[Lines]:
+    """What a decorator is handed of a function that leads to the kernel, where a class makes it
+    that asks for the target: the function is for some devices alone."""
+    marked = [node for node in functions_of(material.tree) if node.decorator_list]
+    routes = routes_of(material.tree, material.kernels) if marked else None
+    for node in marked:
+        for mark in node.decorator_list:
+            given = (
+                [*mark.args, *(k.value for k in mark.keywords)]
+                if isinstance(mark, ast.Call)
+                else []
+            )
+            made = [one for one in given if isinstance(one, ast.Call) and one.keywords]
+            if made and routes and material.signature.name in routes.leads(node.name):
+                for one in made:
+                    if _asking_class(
+                        material, material.tree, material.module, _called(one), MAX_STEPS
+                    ):
+                        yield lines_of(one)
+
+
+def _asking_class(material: Material, tree: ast.Module, module: str, name: str, steps: int) -> bool:
+    """Whether a name is a class of the package with a method that asks for the target."""
+    for node in each(tree, ast.ClassDef):
+        if node.name == name:
+            return any(_called(call) in QUESTIONS for call in each(node, ast.Call))
+    return bool(steps) and any(
+        _asking_class(material, home.tree, home.module, home.name, steps - 1)
+        for home in imported_from(material.loader, tree, module, name)
+    )
 
 
 def _handed(material: Material, launch: LaunchRecord) -> Iterator[Lines]:

@@ -29,6 +29,11 @@ _CHECKED = (
     "def check(x):\n    if not x.is_cuda or torch.cuda.get_device_capability() != (9, 0):\n"
     "        raise ValueError('another device')\n\n" + HEAD + "    check(x)\n"
 )
+_GATED = (
+    "class Gate:\n    def __init__(self, least=None):\n        self.least = least\n\n"
+    "    def opens(self):\n        return torch.cuda.get_device_capability() >= self.least\n\n"
+    "def entry(gate):\n    return lambda one: one\n\n@entry(Gate(least=(9, 0)))\n" + HEAD
+)
 _ABOVE = (
     "GRADE = torch.cuda.get_device_capability()[0]\n\ndef start(x, w):\n    if GRADE >= 10:\n"
     "        raise ValueError('not yet')\n    elif GRADE >= 9:\n        return host(x, w)\n\n"
@@ -116,6 +121,8 @@ CASES = (
     HostCase(_TARGETS, pointer(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, tile(_CHECKED, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_CHECKED, "x, w, out, 1024, True, 1024"), "if capability"),
+    HostCase(_TARGETS, tile(_GATED, "x, w, out, 1024, True, 1024"), "if capability"),
+    HostCase(_TARGETS, pointer(_GATED, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, tile(_ABOVE, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_ABOVE, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_TABLE, _ARGS), "if capability"),
@@ -189,6 +196,14 @@ MISSES = (
             "x, w, out, 1024, True, 1024",
         ),
         "what the array is asked is checked",
+    ),
+    HostMiss(
+        _TARGETS,
+        tile(
+            vary(_GATED, ("torch.cuda.get_device_capability()", "self.most")),
+            "x, w, out, 1024, True, 1024",
+        ),
+        "the class asks for nothing of the target",
     ),
     HostMiss(
         _TARGETS,
