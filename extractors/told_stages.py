@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts
 from extractors.host.partial import MERGED, STAGES
-from extractors.host.passes import HANDED_ON, LEFT, TAKEN
+from extractors.host.passes import APART, HANDED_ON, LEFT, PASSES, TAKEN
 from kb.analysis.accesses import Access
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import Node
@@ -57,9 +57,11 @@ def second_stage(
 def left_beside(
     detection: Detection, host: Sequence[Decision], program: Sequence[Decision]
 ) -> Iterator[Decision]:
-    """Arrays that a later kernel takes, stored beside others that none takes, unless the program
-    tells of them."""
+    """Arrays that a later kernel takes, stored beside the gradients of a kernel that only a
+    backward pass leads to, unless the program tells of them."""
     facts = detection.facts
+    if not any(d.pattern == PASSES and d.value == APART for d in host):
+        return
     left = [d for d in host if d.pattern == HANDED_ON and d.value == LEFT and d.file is None]
     names = {name for d in left for name in (d.subject or "").split(", ")}
     told = {line for d in program if d.axis == SIDE for line in d.lines}

@@ -17,6 +17,7 @@ from extractors.host.partial import GRADIENT as SUMMED
 from extractors.host.passes import AHEAD, BESIDE, HANDED_ON, LATER, LEFT
 from extractors.host.served import MISSING
 from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
+from extractors.patterns.ascending_tiles import AscendingTiles
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
 from extractors.told_apart import kept_apart
@@ -167,7 +168,8 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         if launched and decision.axis == WARPS:
             rest = [_shown(d, decision) if _within(d, decision) else d for d in rest]
             continue  # the kernel promises a bound, the launch gives the number
-        if decision.axis in SHARED_OUT and decision.file is None:
+        by_grid = decision.axis in SHARED_OUT or decision.pattern == AscendingTiles.name
+        if by_grid and decision.file is None:
             decision = replace(decision, lines=_united(decision.lines, facts.grid_lines))
         if decision.value == LEFT_OPEN.get(decision.axis):
             if any(given.axis == decision.axis for given in rest):

@@ -18,6 +18,7 @@ from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
 from extractors.patterns.counted_tiles import CountedTiles
 from extractors.patterns.grouped_rasterisation import GROUPED_AXES, GroupedRasterisation
+from extractors.patterns.longest_first import LongestFirst
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, persistent
@@ -142,7 +143,8 @@ class AscendingTiles(Pattern):
         """Whether what takes block ids apart in a tile program gives plain places: neither groups
         nor tiles counted along a row or a column, and none from the last one on."""
         if facts.of_threads or any(
-            any(other.find(facts)) for other in (GroupedRasterisation(), CountedTiles())
+            any(other.find(facts))
+            for other in (GroupedRasterisation(), CountedTiles(), LongestFirst())
         ):
             return False
         held = [
