@@ -23,6 +23,7 @@ _PLATFORM = frozenset({
 })  # fmt: skip
 """What the platform objects and functions of vLLM and SGLang are asked."""
 _ANSWERS = QUESTIONS | _PLATFORM
+REGISTERED = "registered for some targets alone"
 MAX_STEPS = 3
 """Modules that hand a class on."""
 _COUNTS = frozenset({"multi_processor_count", "multiprocessor_count"})
@@ -58,13 +59,20 @@ def by_backend(material: Material) -> Iterator[Decision]:
     lines |= {lines_of(made) for test in tests for made in _given(material, test)}
     lines |= {lines_of(call) for test in tests for call in asked_inside(material, test)}
     lines |= {line for launch in material.sites() for line in _handed(material, launch)}
-    lines |= {*_registered(material)}
     if lines:
         yield Decision(
             axis="arch_dispatch",
             value="if capability",
             pattern="architecture-dispatched-tuning-space",
             lines=tuple(sorted(lines)),
+            kind=AxisKind.HOST,
+        )
+    if gates := {*_registered(material)}:
+        yield Decision(
+            axis="arch_dispatch",
+            value=REGISTERED,
+            pattern="architecture-dispatched-tuning-space",
+            lines=tuple(sorted(gates)),
             kind=AxisKind.HOST,
         )
 

@@ -3,6 +3,7 @@ decorators that mark kernels, and launches whose values nothing searches."""
 
 from __future__ import annotations
 
+from extractors.host.backends import REGISTERED
 from extractors.host.samples import (
     COMPUTED,
     HEAD,
@@ -121,8 +122,8 @@ CASES = (
     HostCase(_TARGETS, pointer(_REFUSED, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, tile(_CHECKED, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_CHECKED, "x, w, out, 1024, True, 1024"), "if capability"),
-    HostCase(_TARGETS, tile(_GATED, "x, w, out, 1024, True, 1024"), "if capability"),
-    HostCase(_TARGETS, pointer(_GATED, "x, w, out, 1024, True, 1024"), "if capability"),
+    HostCase(_TARGETS, tile(_GATED, "x, w, out, 1024, True, 1024"), REGISTERED),
+    HostCase(_TARGETS, pointer(_GATED, "x, w, out, 1024, True, 1024"), REGISTERED),
     HostCase(_TARGETS, tile(_ABOVE, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_ABOVE, "x, w, out, 1024, True, 1024"), "if capability"),
     HostCase(_TARGETS, pointer(_TABLE, _ARGS), "if capability"),

@@ -34,6 +34,8 @@ MERGED = "partial-results-merged-by-a-second-kernel"
 STAGES = "reduction-in-two-kernels"
 """What the launches of the two stages of a reduction tell."""
 
+Held = dict[int, set[Value]]
+"""Arrays that launches may hand over."""
 _DONE = {True: "compared", False: "summed"}
 
 
@@ -280,9 +282,12 @@ def stages(material: Material) -> Iterator[Decision]:
     gradient = False
     first: set[Lines] = set()
     merged: list[str] = []
+    held: Held = {}
     for launch in material.sites():
-        others = _others(material, launch)
+        others = _others(material, launch, held)
         for other in others:
+            if not _tensors(material, launch, held) & _tensors(material, other, held):
+                continue
             before, after = sorted((other, launch), key=lambda one: one.order)
             ahead = [one for one in (launch, *others) if one.order < after.order]
             shared = _shared(material, ahead, before, after)
@@ -324,29 +329,31 @@ def stages(material: Material) -> Iterator[Decision]:
         )
 
 
-def _others(material: Material, launch: LaunchRecord) -> list[LaunchRecord]:
+def _others(material: Material, launch: LaunchRecord, held: Held) -> list[LaunchRecord]:
     """Launches of other kernels on the same way through the host code, one for each of them and for
     each place: the first that is given an array of this launch, else the first."""
     found: dict[tuple[str, Lines], LaunchRecord] = {}
-    ours = _tensors(material, launch)
+    ours = _tensors(material, launch, held)
+    near: set[tuple[str, Lines]] = set()
     for event in material.of_root(launch):
         if isinstance(event, LaunchRecord) and event.kernel.name != launch.kernel.name:
             key = (event.kernel.name, event.lines)
-            known = found.get(key)
-            if known is None or _nearer(material, ours, known, event):
+            if key in near:
+                continue
+            if ours & _tensors(material, event, held):
+                near.add(key)
                 found[key] = event
+            else:
+                found.setdefault(key, event)
     return list(found.values())
 
 
-def _nearer(material: Material, ours: set[Value], known: LaunchRecord, other: LaunchRecord) -> bool:
-    """Whether another launch, and not the one that is known, is given some of our arrays."""
-    return not ours & _tensors(material, known) and bool(ours & _tensors(material, other))
-
-
-def _tensors(material: Material, launch: LaunchRecord) -> set[Value]:
+def _tensors(material: Material, launch: LaunchRecord, known: Held) -> set[Value]:
     """The arrays that a launch may hand over."""
-    every = (leaf for _, value in launch.args for leaf in leaves(value))
-    return {leaf for leaf in every if leaf in material.machine.tensors}
+    if id(launch) not in known:
+        every = (leaf for _, value in launch.args for leaf in leaves(value))
+        known[id(launch)] = {leaf for leaf in every if leaf in material.machine.tensors}
+    return known[id(launch)]
 
 
 def _shared(

@@ -253,3 +253,38 @@ def test_gradient_of_a_weight_is_told_with_where_its_parts_are_added_up(
     assert any(line > last for line, _ in gradient.lines) is host
     parts = [d for d in rows if d.axis == "side_output"]
     assert not any(line in d.lines for d in parts for line in gradient.lines)
+
+
+GATED = """
+import torch
+import cuda.tile as ct
+
+@ct.kernel(occupancy=ct.ByTarget(sm_100=4))
+def plus(x, out, T: ct.Constant[int]):
+    i = ct.bid(0)
+    ct.store(out, index=(i,), tile=ct.load(x, index=(i,), shape=(T,)) + 1)
+
+class Gate:
+    def __init__(self, least=None):
+        self.least = least
+
+    def opens(self):
+        return torch.cuda.get_device_capability() >= self.least
+
+def entry(gate):
+    return lambda one: one
+
+@entry(Gate(least=(10, 0)))
+def host(x):
+    out = torch.empty_like(x)
+    ct.launch(torch.cuda.current_stream(), (x.shape[0] // 64,), plus, (x, out, 64))
+    return out
+"""
+
+
+def test_a_gate_of_a_registration_belongs_to_hints_by_target() -> None:
+    found = subject(GATED)
+    rows = told_together(detect(found.facts.kernel, found.host), found.host)
+    (told,) = [d for d in rows if d.axis == "arch_dispatch"]
+    assert told.value == "ByTarget"
+    assert {(5, 5), (20, 20)} <= {*told.lines}
