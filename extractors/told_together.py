@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 
 from extractors.detect import Detection
 from extractors.host.alternatives import OptionalOperand
-from extractors.host.backends import REGISTERED
 from extractors.host.compact import TURNED_OVER
 from extractors.host.compiler_options import FUSED
 from extractors.host.dispatch import ONE_TENSOR
@@ -19,7 +18,6 @@ from extractors.host.passes import AHEAD, BESIDE, HANDED_ON, LATER, LEFT
 from extractors.host.served import MISSING
 from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
 from extractors.patterns.ascending_tiles import AscendingTiles
-from extractors.patterns.by_target_hints import ByTargetHints
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
 from extractors.told_apart import kept_apart
@@ -34,6 +32,7 @@ from extractors.told_backward import (
 from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import along_lanes, of_both_passes, with_branches, with_rules
+from extractors.told_gates import with_gates
 from extractors.told_handed import with_handed
 from extractors.told_merged import merged_decisions
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
@@ -139,7 +138,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     host += left_beside(detection, host, program)
     if any(d.axis == ROUNDING and d.pattern != FUSED for d in (*program, *host)):
         host = [d for d in host if d.pattern != FUSED]
-    program, host = _with_gates(program, host)
+    program, host = with_gates(program, host)
     cuts = [d for d in host if d.axis == CUT]
     cuts = [d for d in cuts if d.value != LATER or len(cuts) == 1]
     stages = [d for d in host if d.pattern == STAGES]
@@ -187,21 +186,6 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     found = [*_with_launches([*_with_launches(found, cuts, CUT)], stages, SPLIT)]
     rest = [*_optional(rest, detection)]
     return merged_decisions([*given_or_not(found, rest), *_chosen(_one(rules))])
-
-
-def _with_gates(
-    program: Sequence[Decision], host: Sequence[Decision]
-) -> tuple[list[Decision], list[Decision]]:
-    """For which targets a function is registered belongs to hints that the kernel has by target."""
-    gates = [d for d in host if d.value == REGISTERED]
-    if not gates or not any(d.pattern == ByTargetHints.name for d in program):
-        return [*program], [*host]
-    lines = tuple(line for d in gates for line in d.lines)
-    told = [
-        replace(d, lines=_united(d.lines, lines)) if d.pattern == ByTargetHints.name else d
-        for d in program
-    ]
-    return told, [d for d in host if d not in gates]
 
 
 def _held_by_threads(detection: Detection) -> set[str]:
