@@ -18,10 +18,8 @@ from kb.ops import (
     BINARY_BY_SYMBOL,
     CONTRACTIONS,
     EFFECT,
-    OF_THREE,
     READS,
     REDUCTIONS,
-    SIDES,
     UNARY_BY_SYMBOL,
     WRITES,
     Effect,
@@ -311,8 +309,7 @@ class ExpressionReader:
         for keyword in node.keywords:
             name = keyword.arg or ""
             self._operand(operands, natives.get(name, name), keyword.value, debug)
-        needed = {p.role for p in row.parameters if row.kind in OF_THREE or p.role in SIDES}
-        missing = needed - {role for role, _ in operands}
+        missing = row.needed - {role for role, _ in operands}
         if missing or (not operands and row.kind in _OF_SOMETHING):
             what = f"{row.path} with {len(operands)} arguments"
             return self._opaque(node, what, children(node), hint)

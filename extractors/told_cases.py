@@ -77,6 +77,17 @@ def host(x):
     leave[(x.numel() // 64,)](x, parts, twice, T=64)
     join[(x.numel() // 64,)](parts, out, T=64)
     return out, twice
+
+class Joined(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.exp()
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return host(x)
 """
 _LEAVE_TILE = vary(
     _LEAVE,

@@ -1,11 +1,13 @@
 """Operators between two operands, also where the grammar takes what stands before one for a type:
 `(a * (b * c)) + d` is no cast of `+d`, for nothing is cast to the type of a function, and
-`(a[b]) && c` none of an address; or for a template: `a < b<1>(c)` is no call of `a<b < 1>`."""
+`(a[b]) && c` none of an address, and a variable of the file is no type; or for a template:
+`a < b<1>(c)` is no call of `a<b < 1>`."""
 
 from __future__ import annotations
 
 import re
 from copy import copy
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
@@ -144,7 +146,11 @@ def _no_type(builder: ExpressionBuilder, kind: Syntax) -> bool:
             and part.type in ("abstract_function_declarator", "abstract_array_declarator")
         )
     named = kind.child_by_field_name("type")
-    if kind.named_child_count != 1 or named is None or named.type != "qualified_identifier":
+    if kind.named_child_count != 1 or named is None:
+        return False
+    if named.type == "type_identifier":
+        return _variable(builder.text(named), builder.prepared.text)
+    if named.type != "qualified_identifier":
         return False
     scope, name = named.child_by_field_name("scope"), builder.text(named).rpartition("::")[2]
     if scope is None or not name.isidentifier():
@@ -156,6 +162,16 @@ def _no_type(builder: ExpressionBuilder, kind: Syntax) -> bool:
         or dependent is not None
         or re.search(rf"(?<!using )\b{name}\s*=(?!=)", text) is not None
     )
+
+
+@lru_cache(maxsize=1024)
+def _variable(name: str, text: str) -> bool:
+    """Whether a file declares a variable of that name and no type of it."""
+    if re.search(rf"\b(?:typename|class|struct|union|enum|using)\s+{name}\b", text):
+        return False
+    if re.search(rf"\btypedef\b[^;{{}}]*\b{name}\s*;", text):
+        return False
+    return re.search(rf"(?<!\breturn)[\w>&*]\s+{name}\s*[=;,){{:]", text) is not None
 
 
 def _mistaken_below(builder: ExpressionBuilder, parts: list[Syntax | None]) -> bool:

@@ -37,9 +37,6 @@ from kb.ops import COMPARISONS, SIDES, OpKind
 _NOWHERE = n.Place(0, 0, 0, "")
 
 
-_EXTREMES = frozenset({OpKind.MINIMUM, OpKind.MAXIMUM})
-
-
 class CallReader(BindingReader):
     """Calls of every sort."""
 
@@ -261,14 +258,12 @@ class CallReader(BindingReader):
             self.writer.emit(row.kind, operands, node.at, (), attributes)
             return Val("")
         made = self.one(row.kind, operands, node.at, kind, hint, attributes)
-        if kind == UNKNOWN and row.kind in _EXTREMES and len(values) == 2 and self.counts(*values):
-            self.counted.add(made.name)
+        self.count_on(row.kind, made, values)
         return replace(made, static=bool(values) and all(v.static for v in values))
 
     def approximate(self, at: n.Place) -> str:
         """The rounding operand of a function that rounds approximately."""
-        attributes: list[tuple[str, Literal]] = [("name", "rounding.approx")]
-        return self.one(OpKind.ENUM, (), at, UNKNOWN, attributes=attributes).name
+        return self.one(OpKind.ENUM, (), at, UNKNOWN, "", [("name", "rounding.approx")]).name
 
     def _result(self, row: Row, values: Sequence[Val]) -> Kind | None:
         """Kind of what a function of the language gives; None when it gives nothing."""

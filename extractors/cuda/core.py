@@ -275,3 +275,21 @@ def _hint(key: str) -> str:
 
 
 __all__ = ["BOOL", "INTEGERS", "Core", "is_float", "is_integer", "promoted", "pure"]
+
+
+def widens(value: Val, other: Val, dtype: str) -> bool:
+    """Whether a number of fewer bits, or of a type that a template leaves open, is made a float to
+    be computed with another one; a literal says nothing of that."""
+    narrow = value.kind.dtype in ("f16", "bf16") or value.kind.dtype.startswith("dtypeof(")
+    return narrow and dtype == "f32" and other.const is None and not value.kind.shape
+
+
+def joined_kind(left: Val, right: Val) -> Kind:
+    if left.kind.to is not None or left.kind.record:
+        return left.kind
+    if right.kind.to is not None or right.kind.record:
+        return right.kind
+    shape = left.kind.shape or right.kind.shape
+    if left.kind == right.kind:
+        return left.kind
+    return Kind(promoted(left.kind, right.kind), shape)

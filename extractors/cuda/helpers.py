@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.control import ControlReader
+from extractors.cuda.core import joined_kind
 from extractors.cuda.loops import contains_leave
-from extractors.cuda.operators import joined_kind
 from extractors.cuda.returns import returning_behind
 from extractors.cuda.values import NULL, UNKNOWN, Frame, Kind, Val
 from extractors.writer import OpenRegion

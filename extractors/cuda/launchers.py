@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
+from extractors.cuda.handed import pointed
 from extractors.cuda.launch_site import Names
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
@@ -49,6 +50,11 @@ def filled(made: n.Variable, value: n.Braces, library: Library) -> Iterator[tupl
     yield from zip((f"{made.name}.{name}" for name in names), value.items, strict=False)
 
 
+_PLAIN = "cudaLaunchKernel"
+_POINTED = frozenset({"cudaLaunchKernelExC"})
+"""Those whose arguments lie behind an array of addresses, besides the last two."""
+
+
 def configured(
     launcher: str, config: n.Expr, names: Names
 ) -> tuple[n.Expr | n.Variable | None, ...]:
@@ -61,6 +67,20 @@ def configured(
         by_name = dict(zip(_WRITTEN["cutlass::ClusterLaunchParams"], config.items, strict=False))
         return tuple(by_name.get(key) for key in _CLUSTER)
     return tuple(names.get(f"{shown(config)}.{key}") for key in _CLUSTER)
+
+
+def handed(
+    node: n.Call, name: str, names: Names, lent: Collection[str]
+) -> tuple[tuple[n.Expr | n.Variable | None, ...], tuple[n.Expr, ...], bool]:
+    """Extents and arguments that a call of a launcher hands over, and whether it surely sets no
+    attribute."""
+    if LAUNCHERS[name]:
+        given = node.arguments[2:]
+        given = pointed(given, names) if name in _POINTED else given
+        config = node.arguments[0]
+        return configured(name, config, names), given, bare(config, names, lent)
+    shape = (*node.arguments[1:3], *node.arguments[4:5])
+    return shape, pointed(node.arguments[3:4], names), name == _PLAIN
 
 
 def bare(config: n.Expr, names: Names, lent: Collection[str]) -> bool:

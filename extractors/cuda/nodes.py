@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
-from extractors.cuda.node_fields import Held, held, nothing
+from extractors.cuda import node_base, traversal
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """First line (1-based), column (0-based) and last line in a file."""
-
-    line: int
-    column: int
-    end_line: int
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """Anything that stands somewhere."""
-
-    at: Place
+Place = node_base.Place
+Node = node_base.Node
+inside = traversal.inside
+parts = traversal.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +188,7 @@ class Stmt(Node):
 class Block(Stmt):
     """Statements in order."""
 
+    kept: ClassVar[bool] = True
     body: tuple[Stmt, ...]
 
 
@@ -371,46 +359,3 @@ class Unit:
     declared: dict[str, list[Declared]] = field(default_factory=dict)
     broken: list[tuple[int, int]] = field(default_factory=list)
     instantiated: dict[str, list[Place]] = field(default_factory=dict)
-
-
-def inside(node: object) -> Iterator[Expr | Stmt]:
-    """Every expression and statement of a tree, the tree itself first; of a block, kept for those
-    who ask again."""
-    if type(node) is not Block:
-        return _inside(node)
-    kept = _INSIDE.get(id(node))
-    if kept is None:
-        if len(_INSIDE) >= MAX_BLOCKS:
-            _INSIDE.clear()
-        kept = _INSIDE[id(node)] = node, tuple(_inside(node))
-    return iter(kept[1])
-
-
-_INSIDE: dict[int, tuple[Block, tuple[Expr | Stmt, ...]]] = {}
-"""What stands in blocks, each with its block, whose number is its as long as it is kept."""
-
-MAX_BLOCKS = 2_000
-
-
-def _inside(node: object) -> Iterator[Expr | Stmt]:
-    pending: list[Any] = [node]
-    while pending:
-        kind = type(current := pending.pop())
-        if kind is tuple:
-            pending += current[::-1]
-        elif (below := _HELD.get(kind) or _below(kind)) is not nothing:
-            yield current
-            pending += below(current)
-
-
-def parts(node: Expr | Stmt) -> list[object]:
-    """What stands directly in a node, the last first: expressions, statements, tuples of them."""
-    below = _HELD.get(type(node)) or _below(type(node))
-    return [value for value in below(node) if isinstance(value, (tuple, Expr, Stmt))]
-
-
-_HELD: dict[type, Held] = {}
-
-
-def _below(kind: type) -> Held:
-    return _HELD.setdefault(kind, held(kind) if issubclass(kind, (Expr, Stmt)) else nothing)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.aggregates import NAMED_LIMITS
-from extractors.cuda.core import is_integer, promoted, pure
+from extractors.cuda.core import is_integer, joined_kind, promoted, pure, widens
 from extractors.cuda.file_constants import FileConstantReader
 from extractors.cuda.folds import FOLDS, computed
 from extractors.cuda.mistaken import cast_of
@@ -43,7 +44,9 @@ MAX_DEPTH = 120
 """Expressions inside each other, through helpers and constants: about four calls of Python each."""
 
 
-_COUNTING = frozenset({OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV})
+_COUNTING = frozenset({
+    OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV, OpKind.MINIMUM, OpKind.MAXIMUM,
+})  # fmt: skip
 
 
 class OperatorReader(FileConstantReader):
@@ -199,8 +202,7 @@ class OperatorReader(FileConstantReader):
         operands = [("lhs", left.name), ("rhs", right.name)]
         of = BOOL if operator in _COMPARISONS else of
         made = self.one(kind, operands, at, of, hint)
-        if made.kind == UNKNOWN and kind in _COUNTING and self.counts(left, right):
-            self.counted.add(made.name)
+        self.count_on(kind, made, (left, right))
         return replace(made, static=left.static and right.static)
 
     def _flag(
@@ -229,7 +231,13 @@ class OperatorReader(FileConstantReader):
         known = is_integer(kind) or kind.dtype in self.whole - {"?"} or left.name in self.counted
         return known and (is_integer(right.kind) or same or right.name in self.counted)
 
-    def counts(self, left: Val, right: Val) -> bool:
+    def count_on(self, kind: OpKind, made: Val, values: Sequence[Val]) -> None:
+        """Remember what is made of two numbers that count, by what is compiled in."""
+        if made.kind == UNKNOWN and kind in _COUNTING and len(values) == 2:
+            if self._counts(*values):
+                self.counted.add(made.name)
+
+    def _counts(self, left: Val, right: Val) -> bool:
         """Whether whole numbers, one at least, are added or multiplied by what is compiled in."""
         whole = [is_integer(one.kind) or one.name in self.counted for one in (left, right)]
         given = [one.static and one.kind == UNKNOWN for one in (left, right)]
@@ -252,7 +260,7 @@ class OperatorReader(FileConstantReader):
         elif kind.dtype in ("f32", "f64"):
             left, right = (
                 self.cast(v, Kind(kind.dtype), at)
-                if is_integer(v.kind) or _widens(v, other, kind.dtype) else v
+                if is_integer(v.kind) or widens(v, other, kind.dtype) else v
                 for v, other in ((left, right), (right, left))
             )  # fmt: skip
         return left, right, kind
@@ -390,21 +398,3 @@ class OperatorReader(FileConstantReader):
             regions,
         )  # fmt: skip
         return Val(name[0], kind)
-
-
-def _widens(value: Val, other: Val, dtype: str) -> bool:
-    """Whether a number of fewer bits, or of a type that a template leaves open, is made a float to
-    be computed with another one; a literal says nothing of that."""
-    narrow = value.kind.dtype in ("f16", "bf16") or value.kind.dtype.startswith("dtypeof(")
-    return narrow and dtype == "f32" and other.const is None and not value.kind.shape
-
-
-def joined_kind(left: Val, right: Val) -> Kind:
-    if left.kind.to is not None or left.kind.record:
-        return left.kind
-    if right.kind.to is not None or right.kind.record:
-        return right.kind
-    shape = left.kind.shape or right.kind.shape
-    if left.kind == right.kind:
-        return left.kind
-    return Kind(promoted(left.kind, right.kind), shape)

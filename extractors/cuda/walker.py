@@ -18,7 +18,6 @@ from extractors.cuda.handed import (
     of_device,
     openly,
     passed_on,
-    pointed,
     templates,
     under,
 )
@@ -32,14 +31,7 @@ from extractors.cuda.held import (
     with_value,
 )
 from extractors.cuda.launch_site import ALIAS, LaunchSite, Names, compared
-from extractors.cuda.launchers import (
-    LAUNCHERS,
-    Launchers,
-    bare,
-    configured,
-    filled,
-    launches,
-)
+from extractors.cuda.launchers import LAUNCHERS, Launchers, filled, handed, launches
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.resident import ASKED, QUERIES, Query, asks_about, names_count
@@ -48,10 +40,6 @@ from kb.evidence import Lines
 
 MAX_LAUNCHES = 400
 MAX_STEPS = 200_000
-_PLAIN = "cudaLaunchKernel"
-_POINTED = frozenset({"cudaLaunchKernelExC"})
-"""Those whose arguments lie behind an array of addresses, besides the last two."""
-
 _NOTHING: frozenset[str] = frozenset()
 _UNKNOWN = n.CType("auto")
 
@@ -328,16 +316,8 @@ class Walker:
             self._means(node, name)
             return
         for kernel, way in self._kernels(node.arguments[place]):
-            if place:
-                shape_ = configured(name, node.arguments[0], self.names)
-                given_ = node.arguments[2:]
-                given_ = pointed(given_, self.names) if name in _POINTED else given_
-                plain = bare(node.arguments[0], self.names, self.lent)
-                self._keep(kernel, shape_, given_, node.at, way, plain=plain)
-            else:
-                given = (*node.arguments[1:3], *node.arguments[4:5])
-                given_ = pointed(node.arguments[3:4], self.names)
-                self._keep(kernel, given, given_, node.at, way, plain=name == _PLAIN)
+            extents_, given, plain = handed(node, name, self.names, self.lent)
+            self._keep(kernel, extents_, given, node.at, way, plain=plain)
 
     def _hands(self, node: n.Call) -> None:
         """A call that hands a kernel to a lambda or a function."""

@@ -398,11 +398,3 @@ STARTS = """__global__ void starts(const long long* first, float** out, float* x
 }
 """
 """Where the parts of an array begin: addresses are stored, no values."""
-
-CLUSTER_ROWS_THREADS = """template <int C, int T>
-__global__ void rows(const float* x, float* y, int n) {
-    int part = cooperative_groups::this_cluster().block_rank() * T + threadIdx.x;
-    long row = blockIdx.x / C;
-    for (int i = part; i < n; i += C * T) y[row * n + i] = 2.f * x[row * n + i];
-}
-"""

@@ -255,3 +255,23 @@ SUM_IN_SHARED_THREADS = """__global__ void mean(const float* x, float* out, int 
     if (at < 2) out[blockIdx.x * 2 + at] = part[at];
 }
 """
+
+CLUSTER_ROWS_THREADS = """template <int C, int T>
+__global__ void rows(const float* x, float* y, int n) {
+    int part = cooperative_groups::this_cluster().block_rank() * T + threadIdx.x;
+    long row = blockIdx.x / C;
+    for (int i = part; i < n; i += C * T) y[row * n + i] = 2.f * x[row * n + i];
+}
+"""
+
+HEADS_THREADS = """template <int T, int L>
+__global__ void heads(const float* x, float* out, int tokens, int heads) {
+    int at = blockIdx.x * (T / L) + threadIdx.x / L;
+    int token = at / heads;
+    if (token >= tokens) return;
+    int head = at - token * heads;
+    float* to = head > 3 ? out : out + tokens;
+    to[token * heads + head] = x[token * heads + head];
+}
+"""
+"""So many groups of lanes of a block have an item each, of a flat number of them."""

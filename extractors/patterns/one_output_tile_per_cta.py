@@ -21,11 +21,7 @@ from extractors.patterns.cases_pointer import (
 )
 from extractors.patterns.cases_rows import PARTIAL_SUM, ROW_NORM
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_LOCKED
-from extractors.patterns.cases_rows_threads import (
-    CLUSTER_ROWS_THREADS,
-    COLUMNS_THREADS,
-    RESET_THREADS,
-)
+from extractors.patterns.cases_rows_threads import COLUMNS_THREADS, RESET_THREADS
 from extractors.patterns.cases_searched import (
     EITHER_PLACE_THREADS,
     GROUPED_THREADS,
@@ -35,7 +31,12 @@ from extractors.patterns.cases_searched import (
     SEARCHED,
 )
 from extractors.patterns.cases_split import SPLIT, SPLIT_ATOMIC_POINTER, SPLIT_THREADS
-from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUCT_THREADS
+from extractors.patterns.cases_threads import (
+    CLUSTER_ROWS_THREADS,
+    HEADS_THREADS,
+    PRODUCT_PERSISTENT_THREADS,
+    PRODUCT_THREADS,
+)
 from extractors.patterns.jobs_by_block import JOBS_THREADS, parted_jobs
 from extractors.patterns.last_block import by_last
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
@@ -99,19 +100,6 @@ def total(x, out, n, T: tl.constexpr):
 )
 
 
-_HEADS_THREADS = """template <int T, int L>
-__global__ void heads(const float* x, float* out, int tokens, int heads) {
-    int at = blockIdx.x * (T / L) + threadIdx.x / L;
-    int token = at / heads;
-    if (token >= tokens) return;
-    int head = at - token * heads;
-    float* to = head > 3 ? out : out + tokens;
-    to[token * heads + head] = x[token * heads + head];
-}
-"""
-"""So many groups of lanes of a block have an item each, of a flat number of them."""
-
-
 _ROLES_POINTER = (
     POINTER
     + """
@@ -160,7 +148,7 @@ class OneOutputTilePerCta(Pattern):
         Case(LISTED, "one listed item per CTA"),
         Case(_ROLES_POINTER, "roles by the block id"),
         Case(COUNT_THREADS, "one input tile per CTA"),
-        Case(_HEADS_THREADS, "one tile per CTA"),
+        Case(HEADS_THREADS, "one tile per CTA"),
         Case(CLUSTER_ROWS_THREADS, "one row per cluster"),
         Case(
             CLUSTER_ROWS_THREADS.replace("this_cluster().block_rank()", "own()"), "one row per CTA"

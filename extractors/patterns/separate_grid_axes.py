@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_PERSISTENT, TILE
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
-from extractors.patterns.cases_rows_threads import CLUSTER_ROWS_THREADS
-from extractors.patterns.cases_threads import PRODUCT_THREADS
+from extractors.patterns.cases_threads import CLUSTER_ROWS_THREADS, PRODUCT_THREADS
 from extractors.patterns.flattened_outer_batch_grid_axis import outer_axes
 from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED

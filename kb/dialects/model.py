@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kb.ops import OpKind
+from kb.ops import OF_THREE, SIDES, OpKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,12 @@ class Row:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", _parameters(self.signature))
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """Roles without which the operation means nothing."""
+        roles = frozenset(one.role for one in self.parameters)
+        return roles if self.kind in OF_THREE else roles & SIDES
 
     @property
     def is_method(self) -> bool:

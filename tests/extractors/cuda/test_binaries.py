@@ -14,7 +14,8 @@ _TEMPLATE = "template <typename T> "
 
 
 def read(text: str) -> n.Expr:
-    source = f"{_TEMPLATE}__global__ void k() {{\n  auto z = {text};\n}}"
+    source = f"{_TEMPLATE}__global__ void k(int rows, Held held) {{\n  auto z = {text};\n}}"
+    source += "\ntypedef float Held;"
     pending = [syntax_tree(source)]
     while pending[0].type != "init_declarator":
         pending += pending.pop(0).children
@@ -35,6 +36,8 @@ def read(text: str) -> n.Expr:
         ("(a::b) && c", "a::b and c"),
         ("(T::N) + x * y", "T::N + x * y"),
         ("(Shape<T>::N) * x + y", "Shape<T>::N * x + y"),
+        ("x * (rows) + y / z", "x * rows + y / z"),
+        ("(rows) - 1", "rows - 1"),
     ],
 )
 def test_an_operator_behind_brackets(written: str, meant: str) -> None:
@@ -51,3 +54,8 @@ def test_an_operator_behind_brackets(written: str, meant: str) -> None:
 )  # fmt: skip
 def test_a_cast_of_what_begins_with_a_sign(written: str) -> None:
     assert isinstance(read(written), n.Cast)
+
+
+@pytest.mark.parametrize("written", ["x * (T) +y / z", "x * (Held) +y / z", "x * (Other) +y / z"])
+def test_a_cast_to_what_may_be_a_type(written: str) -> None:
+    assert any(isinstance(one, n.Cast) for one in n.inside(read(written)))
