@@ -13,7 +13,7 @@ from extractors.host.passes import SHARED
 from extractors.host.values import Func
 from extractors.syntax.nodes import each
 from kb.analysis.facts import Facts
-from kb.evidence import Decision, Lines
+from kb.evidence import AxisKind, Decision, Lines
 from kb.ops import OpKind
 
 FLAGGED = frozenset({"tail_handling"})
@@ -59,6 +59,7 @@ def of_both_passes(host: Iterable[Decision]) -> Iterator[Decision]:
                 axis="code_structure",
                 value="one kernel for both passes, by a flag",
                 pattern=BOTH_PASSES,
+                kind=AxisKind.HOST,
             )
 
 
