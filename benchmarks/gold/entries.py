@@ -74,7 +74,7 @@ class Reader:
         name = re.compile(rf"{re.escape(str(entry['kernel']))}(_\d+)?")
         same = [k for k in self._read[path].kernels if name.fullmatch(k.kernel.name)]
         exact = [k for k in same if k.kernel.name == entry["kernel"]]
-        if exact and len(same) > 1 and isinstance(entry.get("lines"), str):
+        if exact and len(same) > 1 and entry.get("lines"):
             given = ranges(entry["lines"])
             exact = [k for k in same if overlap([k.lines], given)] or exact
         return next(iter(exact), None)

@@ -47,6 +47,18 @@ def test_an_entry_of_another_version_is_not_read(tmp_path: Path) -> None:
     assert reader.kernel({"package": "vllm", "version": "f1e2ace6"} | given) is None
 
 
+@pytest.mark.parametrize("lines", ["4-6", [4, 6]])
+def test_of_overloads_the_one_at_the_lines_is_meant(tmp_path: Path, lines: object) -> None:
+    folder = tmp_path / "llm.c"
+    folder.mkdir()
+    text = "__global__ void k({}* x) {{\n  x[threadIdx.x] = 1;\n}}\n"
+    (folder / "k.cu").write_text(text.format("float") + text.format("int"))
+    entry = {"package": "llm.c", "version": "1", "file": "k.cu", "kernel": "k", "lines": lines}
+    found = Reader(tmp_path).kernel(entry)
+    assert found is not None
+    assert found.lines == (4, 6)
+
+
 def constraint(expression: str, line: int) -> Constraint:
     return Constraint(expression=expression, origin=Origin.IMPLIED, lines=(line, line))
 
