@@ -54,6 +54,7 @@ from extractors.cuda.own_checks import (
     of_traits,
     words_inside,
 )
+from extractors.cuda.packs import is_pack
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
@@ -262,6 +263,9 @@ def _is(
     if found.kernel.text.rpartition("::")[2] != definition.name:
         return False
     same = [d for d in all_of if d.name == definition.name]
+    given = definition.parameters
+    if len(found.arguments) > len(given) and not any(map(is_pack, given)):
+        return False  # another kernel of that name
     if len(same) == 1:
         return True
     fitting = [

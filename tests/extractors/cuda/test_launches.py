@@ -52,6 +52,12 @@ def test_configuration_of_the_runtime() -> None:
     assert launch.lines == (9, 9)
 
 
+def test_a_launch_with_more_arguments_is_of_another_kernel() -> None:
+    host = "void go(float* x, int n) {{ k<1, true><<<n, 32>>>(x, {}n); }}\n"
+    assert facts(KERNEL + host.format("")).launches
+    assert not facts(KERNEL + host.format("true, ")).launches
+
+
 def test_what_is_not_known_says_so() -> None:
     host = (
         "template <int M> void go(float* x, int n) {\n  if (n) k<1, true><<<n, 32>>>(x, n);\n"
