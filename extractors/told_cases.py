@@ -6,7 +6,7 @@ from extractors.host.samples import HostCase, HostMiss, vary
 from extractors.told_flags import BOTH_PASSES
 from extractors.told_stages import BESIDE
 
-_TURN = """
+TURN = """
 import torch
 import triton
 import triton.language as tl
@@ -41,7 +41,7 @@ class Turn(torch.autograd.Function):
         return back(dy, s), None
 """
 _TURN_TILE = vary(
-    _TURN,
+    TURN,
     ("import triton\nimport triton.language as tl", "import cuda.tile as ct"),
     ("@triton.jit", "@ct.kernel"),
     ("T: tl.constexpr, BACK: tl.constexpr", "T: ct.Constant[int], BACK: ct.Constant[bool]"),
@@ -107,7 +107,7 @@ _LEAVE_TILE = vary(
 )  # fmt: skip
 
 CASES = (
-    HostCase(BOTH_PASSES, _TURN),
+    HostCase(BOTH_PASSES, TURN),
     HostCase(BOTH_PASSES, _TURN_TILE),
     HostCase(BESIDE, _LEAVE),
     HostCase(BESIDE, _LEAVE_TILE),
@@ -116,7 +116,7 @@ CASES = (
 
 MISSES = (
     HostMiss(
-        BOTH_PASSES, vary(_TURN, ("BACK=True", "BACK=False")), "both passes hand the same flag over"
+        BOTH_PASSES, vary(TURN, ("BACK=True", "BACK=False")), "both passes hand the same flag over"
     ),
     HostMiss(
         BOTH_PASSES,

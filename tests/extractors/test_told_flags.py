@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extractors.detect import detect
+from extractors.told_cases import TURN
 from extractors.told_flags import BOTH_PASSES
 from extractors.told_together import told_together
 from kb.evidence import Decision
@@ -54,46 +55,6 @@ def test_branches_on_the_flag_belong_to_what_it_decides(
     assert [(10, 10) in row.lines for row in tails] == [told]
 
 
-_BOTH_PASSES = """
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def turn(x, s, out, T: tl.constexpr, BACK: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    angle = tl.load(s + at)
-    if BACK:
-        angle = -angle
-    tl.store(out + at, tl.load(x + at) * angle)
-
-
-def ahead(x, s):
-    out = torch.empty_like(x)
-    turn[(x.numel() // 128,)](x, s, out, T=128, BACK=False)
-    return out
-
-
-def back(x, s):
-    out = torch.empty_like(x)
-    turn[(x.numel() // 128,)](x, s, out, T=128, BACK=True)
-    return out
-
-
-class Turn(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, s):
-        ctx.save_for_backward(s)
-        return ahead(x, s)
-
-    @staticmethod
-    def backward(ctx, dy):
-        (s,) = ctx.saved_tensors
-        return back(dy, s), None
-"""
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -104,8 +65,8 @@ class Turn(torch.autograd.Function):
 def test_branches_on_the_flag_of_a_pass_belong_to_the_kernel_of_both(
     change: tuple[str, str], told: bool
 ) -> None:
-    rows = _told(_BOTH_PASSES.replace(*change))
+    rows = _told(TURN.replace(*change))
     cuts = [row for row in rows if row.value == "backward by the same kernel"]
-    assert [(11, 11) in row.lines for row in cuts] == [told]
+    assert [(10, 10) in row.lines for row in cuts] == [told]
     structure = [row for row in rows if row.pattern == BOTH_PASSES]
-    assert [{(8, 8), (11, 11)} <= {*row.lines} for row in structure] == [True] * told
+    assert [{(7, 7), (10, 10)} <= {*row.lines} for row in structure] == [True] * told
