@@ -74,7 +74,7 @@ def _search(root: Path, start: Path, name: str) -> tuple[tuple[str, ...], tuple[
         place = folder / name
         if place.is_relative_to(root):
             looked.append(place.relative_to(root).as_posix())
-        found = _text(root, folder / name)
+        found = _text(root, place)
         if found is not None:
             return tuple(looked), found
     return tuple(looked), None
@@ -186,10 +186,10 @@ def _around(root: Path, inside: str, names: list[str], lookups: Lookups | None) 
                 found[path] = loaded[1]
             if not path.endswith(".cu") and level < MAX_HEADERS_ABOVE:
                 headers.append(path)
-    rows_ = declarers(real(root), inside, names)
+    declaring = declarers(real(root), inside, names)
     if lookups is not None:
-        lookups.note_declarers(inside, names, rows_)
-    for path in rows_:
+        lookups.note_declarers(inside, names, declaring)
+    for path in declaring:
         loaded = _text(root, root / path)
         if lookups is not None:
             lookups.look(root / path)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from api.cuda_source import SUFFIXES as CUDA_SUFFIXES
 from api.cuda_source import read_file
+from api.including import look_anew
 from api.lookups import Lookups
 from api.pool import Work, each, in_order
 from api.source_files import FolderModules, SiblingTables
@@ -53,6 +54,7 @@ def extract_file(
     Raises InputError (unreadable, too large, not UTF-8, no Python file) and SyntaxProblem with line
     and column. A file without kernels is no error here: its diagnostics say so.
     """
+    look_anew()
     return extract_source(lone_file(str(path), package=package, licence=licence))
 
 
@@ -98,6 +100,7 @@ def extract_many(
 
     A file that ends its process or takes too long is reported and the others go on.
     """
+    look_anew()
     count = 0
 
     def tell(index: int) -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from extractors.cuda.beside import declares
-from extractors.host.modules import State, files_below, state_of
+from extractors.host.modules import State, files_below, forget_imports, state_of
 
 SUFFIXES = (".cu", ".cuh", ".h", ".hpp", ".inl")
 MAX_FILES = 10_000
@@ -24,8 +24,7 @@ MAX_BESIDE = 64
 """Files of one folder that are asked what they declare."""
 
 SECONDS = 60.0
-"""So long is what the files of a tree include taken to be as it was; reading many files anew begins
-with looking again."""
+"""So long is what the files of a tree include taken to be as it was, within one reading."""
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 
@@ -57,10 +56,10 @@ def declarers(root: Path, path: str, names: Sequence[str]) -> tuple[str, ...]:
     kernel of one of the names."""
     folder, _, own = path.rpartition("/")
     try:
-        names_ = [one.name for one in os.scandir(root / folder) if one.name.endswith(SUFFIXES)]
+        files = [one.name for one in os.scandir(root / folder) if one.name.endswith(SUFFIXES)]
     except OSError:
         return ()
-    near = sorted(names_, key=lambda one: (-_alike(one, own), one))
+    near = sorted(files, key=lambda one: (-_alike(one, own), one))
     found = []
     for other in near[: MAX_BESIDE + 1]:
         state = state_of(file := f"{root}/{folder}/{other}")
@@ -89,9 +88,11 @@ def _declares(file: str, state: State, name: str) -> bool:
 _known: dict[Path, tuple[float, Included]] = {}
 
 
-def forget_includes() -> None:
-    """Look at all files again when somebody asks."""
+def look_anew() -> None:
+    """Look at all files again when somebody asks what they include or import: where a reading
+    begins."""
     _known.clear()
+    forget_imports()
 
 
 def _included(root: Path) -> Included:

@@ -23,8 +23,8 @@ INCLUDERS = "*include "
 """Before the path of a header: stands for the list of the files that may include it."""
 
 DECLARERS = "*declare "
-"""Before the path of a file, and the names of kernels: stands for the list of the files beside it
-that declare these."""
+"""Before names of kernels and the path of a file: stands for the list of the files beside it that
+declare these."""
 
 ABSENT = ""
 
@@ -62,8 +62,7 @@ class Lookups:
 
     def note_declarers(self, path: str, names: Iterable[str], rows: Iterable[str]) -> None:
         """These files declare kernels of another one."""
-        key = f"{DECLARERS}{path} {' '.join(names)}"
-        self.found[key] = digest_of("\n".join(rows).encode())
+        self.found[f"{DECLARERS}{','.join(names)} {path}"] = digest_of("\n".join(rows).encode())
 
     def note_takers(self, module: str, name: str, takers: Iterable[str]) -> None:
         """These modules may take a name from a module."""
@@ -91,9 +90,9 @@ class Present:
             rows = includers(real(root), name.removeprefix(INCLUDERS))
             self.digests[path] = _digest_of_rows(rows)
         if path not in self.digests and name.startswith(DECLARERS):
-            file, *names = name.removeprefix(DECLARERS).split(" ")
-            rows_ = declarers(real(root), file, names)
-            self.digests[path] = digest_of("\n".join(rows_).encode())
+            names, _, file = name.removeprefix(DECLARERS).partition(" ")
+            declaring = declarers(real(root), file, names.split(","))
+            self.digests[path] = digest_of("\n".join(declaring).encode())
         if path not in self.digests:
             listed = name == TABLES
             self.digests[path] = _listing(root, tables(root)) if listed else _digest(path)

@@ -6,13 +6,12 @@ from collections.abc import Generator, Sequence
 from functools import partial
 
 from api.extract import extract_or_explain, unread
-from api.including import forget_includes
+from api.including import look_anew
 from api.lookups import Lookups
 from api.pool import Work, each
 from api.reading import Reading, reading_of
 from api.reading_cache import ReadingCache
 from api.sources import SourceFile
-from extractors.host.modules import forget_imports
 
 
 def read_each(
@@ -24,8 +23,7 @@ def read_each(
     `again`. What fails has diagnostics; a file that ends its process or takes too long, too.
     Large files come first: begun last, they would keep the other processes waiting.
     """
-    forget_imports()
-    forget_includes()
+    look_anew()
     cache = ReadingCache.of_this_version()
     work = Work(partial(_read, cache, again), _failed)
     order = sorted(range(len(files)), key=lambda index: -_bytes(files[index]))

@@ -55,7 +55,7 @@ _TURN_TILE = vary(
      "ct.launch(torch.cuda.current_stream(), (x.numel() // 128,), turn, (x, s, out, 128, True))"),
 )  # fmt: skip
 
-_LEAVE = """
+LEAVE = """
 import torch
 import triton
 import triton.language as tl
@@ -90,7 +90,7 @@ class Joined(torch.autograd.Function):
         return host(x)
 """
 _LEAVE_TILE = vary(
-    _LEAVE,
+    LEAVE,
     ("import triton\nimport triton.language as tl", "import cuda.tile as ct"),
     ("@triton.jit", "@ct.kernel"),
     ("T: tl.constexpr", "T: ct.Constant[int]"),
@@ -109,7 +109,7 @@ _LEAVE_TILE = vary(
 CASES = (
     HostCase(BOTH_PASSES, TURN),
     HostCase(BOTH_PASSES, _TURN_TILE),
-    HostCase(BESIDE, _LEAVE),
+    HostCase(BESIDE, LEAVE),
     HostCase(BESIDE, _LEAVE_TILE),
 )
 """Some kernel of the module is told so."""
@@ -125,7 +125,7 @@ MISSES = (
     ),
     HostMiss(
         BESIDE,
-        vary(_LEAVE, ("    tl.store(twice + at, v + v)\n", "")),
+        vary(LEAVE, ("    tl.store(twice + at, v + v)\n", "")),
         "nothing is stored beside it",
     ),
     HostMiss(

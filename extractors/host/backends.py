@@ -98,22 +98,21 @@ def _on_the_way(material: Material, launch: LaunchRecord) -> Iterator[ast.expr]:
 def _registered(material: Material) -> Iterator[Lines]:
     """What a decorator is handed of a function that leads to the kernel, where a class makes it
     that asks for the target: the function is for some devices alone."""
-    marked = [node for node in functions_of(material.tree) if node.decorator_list]
+    marked = [(node, made) for node in functions_of(material.tree) if (made := _marks(node))]
     routes = routes_of(material.tree, material.kernels) if marked else None
-    for node in marked:
-        for mark in node.decorator_list:
-            given = (
-                [*mark.args, *(k.value for k in mark.keywords)]
-                if isinstance(mark, ast.Call)
-                else []
-            )
-            made = [one for one in given if isinstance(one, ast.Call) and one.keywords]
-            if made and routes and material.signature.name in routes.leads(node.name):
-                for one in made:
-                    if _asking_class(
-                        material, material.tree, material.module, _called(one), MAX_STEPS
-                    ):
-                        yield lines_of(one)
+    for node, made in marked if routes is not None else ():
+        if routes is not None and material.signature.name in routes.leads(node.name):
+            for one in made:
+                name = _called(one)
+                if _asking_class(material, material.tree, material.module, name, MAX_STEPS):
+                    yield lines_of(one)
+
+
+def _marks(function: ast.FunctionDef) -> list[ast.Call]:
+    """What is made, with keywords, for the decorators of a function."""
+    marks = [mark for mark in function.decorator_list if isinstance(mark, ast.Call)]
+    given = [one for mark in marks for one in (*mark.args, *(k.value for k in mark.keywords))]
+    return [one for one in given if isinstance(one, ast.Call) and one.keywords]
 
 
 def _asking_class(material: Material, tree: ast.Module, module: str, name: str, steps: int) -> bool:

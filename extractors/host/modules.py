@@ -22,8 +22,7 @@ MAX_SCANNED = 5_000
 """Files whose imports are looked at."""
 
 SECONDS = 60.0
-"""So long is what the files of a folder import taken to be as it was; reading many files anew
-begins with looking again."""
+"""So long is what the files of a folder import taken to be as it was, within one reading."""
 
 _FROM = re.compile(r"from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n(]+)")
 _IMPORT = re.compile(r"import[ \t]+(\w[\w., \t]*\.[\w., \t]*)")

@@ -8,7 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.evidence import Decision
 from kb.ir import ParameterKind
 from kb.ops import ATOMICS, CONTRACTIONS, OWN_THREAD, READS, REDUCTIONS, OpKind
@@ -27,7 +27,7 @@ _BLOCKS = "function computed again by every block along an axis"
 _SOME = "function computed again by the threads that share an element"
 MOST = 400
 """Functions of a kernel that are looked at."""
-Ways = dict[str, set[tuple[str, str]]]
+Ways = dict[Atom, set[tuple[str, str]]]
 """What is made of the number of a thread or a block to say where something lies: quotients, rests
 and the like, each by its kind and text, and the number itself by its own kind."""
 _PARTS = (AtomKind.FLOOR_DIV, AtomKind.MOD)
@@ -130,7 +130,7 @@ def _shared(facts: Facts, node: Node) -> str:
         if not any(index.has(AtomKind.OPAQUE) for index in store.index):
             for counter, ways in _ways(facts, store.index, {}).items():
                 if counter not in own:
-                    kinds.add(_BLOCKS if counter.startswith(AtomKind.BLOCK) else _THREADS)
+                    kinds.add(_BLOCKS if counter.kind is AtomKind.BLOCK else _THREADS)
                 elif _part(own[counter]) and (own[counter] < ways or not _part(ways)):
                     kinds.add(_SOME)
     if node.op.kind in _ROOTS and not own:
@@ -200,5 +200,5 @@ def _ways(facts: Facts, places: Iterable[Expr], found: Ways) -> Ways:
         for atom in place.top():
             for counter in (atom, *(c for inner in atom.args for c in inner.atoms())):
                 if counter.kind in _COUNTERS or counter.value in rounds:
-                    found.setdefault(counter.text, set()).add((atom.kind, atom.text))
+                    found.setdefault(counter, set()).add((atom.kind, atom.text))
     return found

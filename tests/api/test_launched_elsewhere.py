@@ -14,7 +14,6 @@ from api.extract import extract_file, extract_many
 from api.json_form import extract_document
 from api.read_each import read_each
 from api.sources import lone_file, source_files
-from extractors.host.modules import forget_imports
 from kb.dsl.from_knowledge import knowledge_document
 from kb.dsl.reader import read
 from kb.dsl.writer import write
@@ -128,7 +127,6 @@ def test_no_rule_says_that_nothing_launches_it(package: Path) -> None:
     (package / "kernels.py").write_text(KERNEL.replace("def scale", "def scaling"))
     assert "never-launched" in {f.rule for f in named(package, "scaling").findings}
     (package / "ops.py").write_text(LAUNCHER.replace("scale", "scaling"))
-    forget_imports()
     rows = named(package, "scaling").findings
     assert "never-launched" not in {f.rule for f in rows}
     last = len(KERNEL.splitlines())
@@ -159,7 +157,6 @@ def test_a_file_alone_looks_in_its_folder_only(tmp_path: Path) -> None:
     (tmp_path / "kernels.py").write_text(KERNEL)
     (tmp_path / "below" / "ops.py").write_text(LAUNCHER.replace("pkg.kernels", "kernels"))
     assert extract_file(tmp_path / "kernels.py").kernels[0].launches == ()
-    forget_imports()
     (tmp_path / "beside.py").write_text(LAUNCHER.replace("pkg.kernels", "kernels"))
     (launch,) = extract_file(tmp_path / "kernels.py").kernels[0].launches
     assert launch.file == "beside.py"

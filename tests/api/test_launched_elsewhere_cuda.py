@@ -8,7 +8,7 @@ import pytest
 
 from api import reading_cache
 from api.extract import extract_file
-from api.including import forget_includes, includers
+from api.including import includers, look_anew
 from api.read_each import read_each
 from api.sources import source_files
 from kb.graph.decode import decode
@@ -44,12 +44,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "setup.py").write_text("")
     (folder / "csrc" / "scale.cuh").write_text(HEADER)
     (folder / "csrc" / "run.cu").write_text(LAUNCHER)
-    forget_includes()
     return folder
 
 
 def scale(package: Path) -> KernelKnowledge:
-    forget_includes()
     (kernel,) = extract_file(package / "csrc" / "scale.cuh").kernels
     return kernel
 
@@ -125,7 +123,7 @@ def test_headers_are_found_by_what_is_written(tmp_path: Path) -> None:
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    forget_includes()
+    look_anew()
     found = [path for path, _ in includers(tmp_path, "a/x.cuh")]
     assert found == ["a/k.cu", "b/k.cu", "b/up.cu"]
 
@@ -167,7 +165,6 @@ def test_a_file_of_kernels_that_another_one_launches(package: Path, launcher: st
     (package / "csrc" / "scale.cuh").unlink()
     (package / "csrc" / "scale.cu").write_text(_OWN)
     (package / "csrc" / "run.cu").write_text(launcher)
-    forget_includes()
     (kernel,) = extract_file(package / "csrc" / "scale.cu").kernels
     (launch,) = kernel.launches
     assert (launch.file, launch.lines) == ("csrc/run.cu", (6, 6))
@@ -195,22 +192,21 @@ def test_another_kernel_of_its_name(package: Path, launcher: str) -> None:
     (package / "csrc" / "scale.cuh").unlink()
     (package / "csrc" / "scale.cu").write_text(_OWN)
     (package / "csrc" / "run.cu").write_text(launcher)
-    forget_includes()
     (kernel,) = extract_file(package / "csrc" / "scale.cu").kernels
     assert not kernel.launches
 
 
-def test_a_file_that_comes_to_declare_a_kernel_counts(package: Path) -> None:
+@pytest.mark.parametrize("name", ["scale.cu", "scale up.cu"])
+def test_a_file_that_comes_to_declare_a_kernel_counts(package: Path, name: str) -> None:
     (package / "csrc" / "scale.cuh").unlink()
     (package / "csrc" / "run.cu").unlink()
-    (package / "csrc" / "scale.cu").write_text(_OWN)
-    forget_includes()
+    (package / "csrc" / name).write_text(_OWN)
 
     def read_again() -> bool:
         files = source_files([str(package)])
         found = dict(read_each(files, jobs=1))
         again = {files[index].path.name for index, reading in found.items() if reading.again}
-        return "scale.cu" in again
+        return name in again
 
     assert [read_again(), read_again()] == [True, False]
     (package / "csrc" / "run.cu").write_text(_RUNS.replace('#include "scale.cuh"\n', _DECLARED))

@@ -6,6 +6,7 @@ import pytest
 
 from extractors.detect import detect
 from extractors.host.samples import vary
+from extractors.told_cases import LEAVE
 from extractors.told_stages import ACROSS
 from extractors.told_together import told_together
 from tests.extractors.rules.support import subject, subjects
@@ -63,46 +64,21 @@ def test_second_stage(text: str, axes: set[str]) -> None:
     assert all(d.subject == "parts" for d in told)
 
 
-BESIDE = (
-    vary(
-        JOINED,
-        (
-            "def leave(x, parts, n, T: tl.constexpr):",
-            "def leave(x, parts, twice, n, T: tl.constexpr):",
-        ),
-        ("at, v * v)", "at, v * v)\n    tl.store(twice + tl.program_id(1) * n + at, v + v)"),
-        ("(x, parts, n, T=64)", "(x, parts, twice, n, T=64)"),
-        ("    out = make(", "    twice = torch.empty_like(x)\n    out = make("),
-        ("    return out", "    return out, twice"),
-    )
-    + """
-class Joined(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x.exp()
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return host(x, g)
-"""
-)
 BOTH = vary(
-    BESIDE,
+    LEAVE,
     ("def join(parts, out,", "def join(parts, twice, out,"),
-    ("total)", "total + tl.load(twice + at))"),
-    ("(parts, out, n, P", "(parts, twice, out, n, P"),
+    ("tl.exp(tl.load(parts + at))", "tl.load(parts + at) + tl.load(twice + at)"),
+    ("(parts, out, T=64)", "(parts, twice, out, T=64)"),
 )
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        pytest.param(BESIDE, ["parts"], id="one of two"),
+        pytest.param(LEAVE, ["parts"], id="one of two"),
         pytest.param(BOTH, [], id="the later kernel takes both"),
         pytest.param(JOINED, [], id="nothing else is stored"),
-        pytest.param(BESIDE.partition("class")[0], [], id="no backward pass"),
+        pytest.param(LEAVE.partition("class")[0], [], id="no backward pass"),
     ],
 )
 def test_left_beside(text: str, told: list[str]) -> None:
