@@ -17,9 +17,20 @@ from extractors.patterns.cases_gluon import CONVOLUTION_GLUON, PRODUCT_GLUON
 from extractors.patterns.cases_rows import CONVOLUTION
 from extractors.patterns.cases_rows_pointer import CONVOLUTION_TILE
 from extractors.patterns.cases_rows_threads import CONVOLUTION_THREADS
+from extractors.patterns.cases_taps import (
+    HELD,
+    HELD_THREADS,
+    NOT_PICKED,
+    PICKED,
+    REGISTERS,
+    ROWS,
+    TAPS_TILE,
+    UNWEIGHTED,
+)
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.convolution import convolution, decoding
 from kb.analysis.facts import Facts
+from kb.analysis.single_steps import convolved
 from kb.evidence import Decision
 
 _WRAPPED = (
@@ -41,7 +52,7 @@ def weights(x, dy, order, out, first: int, size: int, TM: Int, TN: Int, TK: Int)
 
 class ConvGemmMapping(Pattern):
     """Row lanes, or the first row of a block, are divided into image, output row and output
-    column."""
+    column; or inputs and weights meet tap by tap."""
 
     name = "implicit-gemm-row-decoding"
     axis = "conv_gemm_mapping"
@@ -54,10 +65,18 @@ class ConvGemmMapping(Pattern):
         Case(DIRECT, "direct"),
         Case(DEPTHWISE_TILE, "direct"),
         Case(DEPTHWISE_THREADS, "direct"),
+        Case(TAPS_TILE, "direct"),
+        Case(PICKED, "direct"),
+        Case(HELD, "direct"),
+        Case(REGISTERS, "direct"),
+        Case(HELD_THREADS, "direct"),
     )
     near_misses = (
         NearMiss(POOLED, why="inputs are summed without weights"),
         NearMiss(WINDOW, why="one factor for all taps"),
+        NearMiss(NOT_PICKED, why="a sum of the weights for all taps"),
+        NearMiss(UNWEIGHTED, why="inputs are summed without weights"),
+        NearMiss(ROWS, why="rows side by side are multiplied, nothing slides"),
         NearMiss(_WRAPPED, why="rows of one segment, which begin anew, are no taps"),
         NearMiss(PRODUCT_GLUON, why="rows are rows, nothing is taken apart"),
         NearMiss(PRODUCT, why="rows are rows, nothing is taken apart"),
@@ -68,6 +87,8 @@ class ConvGemmMapping(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found = convolution(facts)
         if found is None:
+            if products := convolved(facts):
+                yield self.decide(facts, "direct", products)
             return
         if found.product is not None and found.weights is not None:
             yield self.decide(facts, "direct", [found.product, found.load, found.weights])

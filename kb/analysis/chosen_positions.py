@@ -45,7 +45,23 @@ def _counted(facts: Facts, choice: Node) -> bool:
 
 def picks_one(facts: Facts, total: Node) -> bool:
     """Whether a sum picks one of several: all but one are zero."""
-    made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
-    if made is None or made.op.kind != OpKind.SELECT:
-        return False
-    return any(c.op.kind == OpKind.EQ for c in comparisons(facts, made.op.operand("condition")))
+    return picked_from(facts, total) is not None
+
+
+def picked_from(facts: Facts, total: Node | None) -> str | None:
+    """The tile of which a sum picks one element: all others are chosen to be zero, or multiplied by
+    a comparison that they do not meet."""
+    summed = total is not None and total.op.kind == OpKind.REDUCE_SUM
+    made = facts.graph.producer(facts.graph.core(total.op.inputs[0])) if total and summed else None
+    if made is not None and made.op.kind == OpKind.SELECT:
+        picked = any(_equal(c) for c in comparisons(facts, made.op.operand("condition")))
+        return made.op.operand("x") if picked else None
+    if made is not None and made.op.kind == OpKind.MUL:
+        for own, other in (made.op.inputs[:2], made.op.inputs[1::-1]):
+            if _equal(facts.graph.producer(facts.graph.core(other))):
+                return own
+    return None
+
+
+def _equal(test: Node | None) -> bool:
+    return test is not None and test.op.kind == OpKind.EQ

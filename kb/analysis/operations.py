@@ -12,8 +12,8 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, queries_first, recomputed, sides
 from kb.analysis.loops import Role
+from kb.analysis.single_steps import convolved
 from kb.analysis.symbolic import AtomKind
-from kb.analysis.taps import weighted
 from kb.ops import COMPARISONS, OpKind
 
 
@@ -151,7 +151,7 @@ def _convolution(facts: Facts) -> str | None:
     """Products whose loads are checked from below too, at positions taken apart from a lane or a
     loop variable; without a matrix product, inputs and weights that meet tap by tap."""
     if not facts.contractions:
-        return "convolution" if weighted(facts) else None
+        return "convolution" if convolved(facts) else None
     lower: set[str] = set()
     for access in facts.loads:
         if not any(facts.graph.rests_on(p.result, access.node) for p in facts.contractions):

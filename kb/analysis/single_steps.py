@@ -22,9 +22,11 @@ from kb.analysis.graph import Node
 from kb.analysis.joined_steps import biases_before, gains_behind, left_out, triangles
 from kb.analysis.normalisations import normalisations
 from kb.analysis.rebuilt import normalised
+from kb.analysis.register_taps import slid_products
 from kb.analysis.rotations import rotations
 from kb.analysis.row_operations import shares_of_sum
 from kb.analysis.taps import weighted
+from kb.analysis.windows import window_products
 from kb.ops import OpKind
 
 
@@ -69,7 +71,10 @@ def convolved(facts: Facts) -> list[Node]:
     found = None if facts.contractions else convolution(facts)
     if found is not None and found.product is not None:
         return [found.product]
-    return [] if facts.contractions else weighted(facts) or tapped(facts)
+    if facts.contractions:
+        return []
+    ways = (weighted, tapped, slid_products, window_products)
+    return next((products for way in ways if (products := way(facts))), [])
 
 
 def shared_rows(facts: Facts) -> list[Node]:

@@ -6,12 +6,13 @@ from math import prod
 
 from kb.analysis import symbolic as s
 from kb.analysis.accesses import Access, Mode
+from kb.analysis.chosen_positions import picked_from
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import AtomKind
-from kb.ops import OpKind
+from kb.ops import REDUCTIONS, OpKind
 
 _COUNTS = frozenset({"i32", "i64", "u32", "u64"})
 MOST = 48
@@ -57,32 +58,55 @@ def stepped(facts: Facts) -> list[Access]:
 def weighted(facts: Facts) -> list[Node]:
     """Products of taps with what is loaded from another array, that enter one result lane by lane:
     the sum of a convolution."""
-    for taps, least in (*((group, 2) for group in shifted(facts)), (stepped(facts), 1)):
-        found = [node for a in taps if (node := _product(facts, a)) is not None]
-        reduced = any(
-            facts.graph.rests_on(n.result, one) for n in facts.reductions for one in found
-        )
+    groups = (*((group, 2) for group in shifted(facts)), (stepped(facts), 1))
+    for taps, least in groups:
+        pairs = [pair for a in taps if (pair := _product(facts, a)) is not None]
+        found = list(dict.fromkeys(node for node, _ in pairs))
+        own = len({id(w) for _, w in pairs if w is not None}) > 1 or least == 1
         if (
-            len(found) >= least
-            and not reduced
-            and any(
-                all(facts.graph.rests_on(store.value, node) for node in found)
-                for store in facts.stores
-            )
+            len(pairs) >= least
+            and (own or any(w is None for _, w in pairs))
+            and any(all(facts.graph.rests_on(s.value, n) for n in found) for s in facts.stores)
         ):
-            return list(dict.fromkeys(found))
+            return found
     return []
 
 
-def _product(facts: Facts, tap: Access) -> Node | None:
-    """The product of a tap, perhaps cast, with an element of another array."""
+def _product(facts: Facts, tap: Access) -> tuple[Node, Access | None] | None:
+    """The product of a tap, perhaps cast, with an element of another array, and the load of that,
+    which a loop around the tap moves, too, if there is one; of what is computed from a tap, with
+    an element that is picked by its place, without the load."""
     for node in facts.graph.of(OpKind.MUL, OpKind.FMA):
         for own, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+            picked = _picked(facts, other)
+            weights = picked
             if tap in facts.held_loads(own):
-                weights = facts.held_loads(other)
-                if weights and all(a.array != tap.array for a in weights):
-                    return node
+                weights = facts.held_loads(other) or picked
+            elif tap not in facts.feeding(own) or facts.graph.roots(own, *REDUCTIONS):
+                continue
+            apart = bool(weights) and all(a.array != tap.array for a in weights)
+            if apart and (picked or _alike(facts, tap, weights[0])):
+                if not _reduced(facts, node):
+                    return node, None if picked else weights[0]
     return None
+
+
+def _alike(facts: Facts, tap: Access, weight: Access) -> bool:
+    """Whether the rounds that shift a tap move its weight, too, where there are such rounds."""
+    loops = [x for x in facts.loops if tap.node.inside(x.node) and _tap(facts, x, tap)]
+    moved = {facts.values.expr(x.induction).atom for x in loops}
+    return not loops or any(a in moved for e in weight.index for a in e.atoms())
+
+
+def _reduced(facts: Facts, node: Node) -> bool:
+    """Whether lanes are added up behind a product: it is none of a sum lane by lane."""
+    return any(facts.graph.rests_on(total.result, node) for total in facts.reductions)
+
+
+def _picked(facts: Facts, value: str) -> list[Access]:
+    """The loads of a tile of which a value is one element, picked by its place."""
+    tile = picked_from(facts, facts.graph.producer(facts.graph.core(value)))
+    return facts.held_loads(tile) if tile is not None else []
 
 
 def _tiles(facts: Facts) -> dict[str, list[Access]]:

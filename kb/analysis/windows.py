@@ -3,8 +3,9 @@ this round loads comes in at the end."""
 
 from __future__ import annotations
 
+from kb.analysis.accesses import Access
 from kb.analysis.carried_sums import leads
-from kb.analysis.facts import Facts
+from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, LOOPS, VIEWS, Graph, Node
 from kb.analysis.loops import Carried, Loop
 from kb.analysis.symbolic import sub
@@ -25,9 +26,42 @@ def slid(facts: Facts) -> list[Node]:
     return list(dict.fromkeys([*found, *_of_elements(facts)]))
 
 
+def window_products(facts: Facts) -> list[Node]:
+    """Products of what a window of variables holds with what was loaded of another array."""
+    if facts.of_threads or facts.contractions:
+        return []
+    found: list[Node] = []
+    for loop in facts.loops:
+        way, loads = _way(facts, loop)
+        arrays = {a.array for n in loads if (a := facts.access(n)) is not None}
+        for node in facts.graph.of(OpKind.MUL, OpKind.FMA) if way else ():
+            for own, other in (node.op.inputs[:2], node.op.inputs[1::-1]):
+                weights = _handed(facts, other) if node.inside(loop.node) else []
+                apart = weights and arrays.isdisjoint(a.array for a in weights)
+                if apart and any(leads(facts.graph, own, w.argument) for w in way):
+                    found.append(node)
+    return list(dict.fromkeys(found))
+
+
+def _handed(facts: Facts, value: str) -> list[Access]:
+    """The loads that a value is, as branches and loops hand it on; empty for what is computed."""
+    below = [*facts.graph.upstream(value, lambda n: n.op.kind not in HELD | LOOPS)]
+    if any(n.op.kind in _COMPUTES for n in below):
+        return []
+    return [a for n in below if n.op.kind in READS and (a := facts.access(n)) is not None]
+
+
 def _of_names(facts: Facts, loop: Loop) -> list[Node]:
-    """Of a window whose places are variables: each gets what the next one held, which the round
-    computed with."""
+    """Of a window whose places are variables: where they are handed on, and what is loaded into the
+    last of them."""
+    way, loads = _way(facts, loop)
+    moved = [facts.graph.producer(w.next) for w in way[:-1]]
+    return [*(node for node in moved if node is not None), *loads]
+
+
+def _way(facts: Facts, loop: Loop) -> tuple[list[Carried], list[Node]]:
+    """Of a window whose places are variables, these: each gets what the next one held, which the
+    round computed with; and what is loaded into the last one. Empty for loops without one."""
     places = {one.argument: one for one in loop.carried}
     follows = {one.argument: _next(facts, one, places) for one in loop.carried}
     for one in loop.carried:
@@ -37,9 +71,8 @@ def _of_names(facts: Facts, loop: Loop) -> list[Node]:
         whole = len(way) > 1 and len({w.argument for w in way}) == len(way)
         loads = _loaded(facts.graph, way[-1].next, loop.node) if whole else []
         if loads and all(_computed_with(facts, w.argument, loop.node) for w in way):
-            moved = [facts.graph.producer(w.next) for w in way[:-1]]
-            return [*(node for node in moved if node is not None), *loads]
-    return []
+            return way, loads
+    return [], []
 
 
 def _next(facts: Facts, one: Carried, places: dict[str, Carried]) -> Carried | None:
@@ -78,21 +111,36 @@ def _below(graph: Graph, value: str | None, entered: frozenset[OpKind]) -> list[
     return found
 
 
+def held_in(facts: Facts, array: str, around: Node) -> bool:
+    """Whether an array of a thread is a window of a loop: what is put into it there goes one place
+    on."""
+    return any(
+        put.inside(around) and facts.threads.rests_on(array, put) for put, _ in _moves(facts)
+    )
+
+
 def _of_elements(facts: Facts) -> list[Node]:
-    """Of a window that is an array of a thread: elements that get what a neighbour held, where the
-    loop around puts what it loads into that array, too."""
+    """Of windows that are arrays of a thread: where their elements move, and what is loaded into
+    them."""
+    moves = _moves(facts)
+    found = [n for put, loads in moves for n in (put, *loads)]
+    return list(dict.fromkeys(found))
+
+
+def _moves(facts: Facts) -> list[tuple[Node, list[Node]]]:
+    """Elements of arrays that get what a neighbour held, where the loop around puts what it loads
+    into that array, too."""
     graph = facts.threads
     puts = graph.of(OpKind.INSERT)
     moved = [(put, taken) for put in puts if (taken := _taken(graph, put)) is not None]
     if not moved:
         return []
     values = Values(graph)
-    found: list[Node] = []
+    found: list[tuple[Node, list[Node]]] = []
     for put, taken in moved:
         own, other = (values.expr(n.op.operand("index") or "") for n in (put, taken))
-        if sub(other, own).constant in (1, -1):
-            loads = _filled(graph, put, puts)
-            found += [n for n in (put, *loads) if loads and n not in found]
+        if sub(other, own).constant in (1, -1) and (loads := _filled(graph, put, puts)):
+            found.append((put, loads))
     return found
 
 
