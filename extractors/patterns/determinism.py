@@ -14,6 +14,7 @@ from extractors.patterns.parameter_gradient import LOCKED
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Node
+from kb.analysis.held_sums import sums_in_order
 from kb.analysis.locks import locked_sums, swapped_sums
 from kb.dtypes import may_be_float
 from kb.evidence import Decision
@@ -224,7 +225,7 @@ class Determinism(Pattern):
             return
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
             scans = facts.graph.of(OpKind.CUMSUM, OpKind.SCAN)
-            sums = [*facts.contractions, *facts.reductions, *scans]
+            sums = [*facts.contractions, *facts.reductions, *scans, *sums_in_order(facts)]
             whole = facts.kernel.entry.span.lines
             yield self.decide(facts, "bitwise stable", [whole, *sums, *facts.stores])
         elif facts.stores and not any(a.is_atomic for a in facts.stores):

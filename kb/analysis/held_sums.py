@@ -14,6 +14,7 @@ from kb.ops import READS, WRITES, OpKind
 
 _TOTALS = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
 _STEPS = (OpKind.ADD, OpKind.FMA, OpKind.MAXIMUM, OpKind.MINIMUM)
+_ADDS = (OpKind.ADD, OpKind.FMA)
 _MOST = 24
 """Elements of an array that one round of a loop adds to."""
 
@@ -42,6 +43,19 @@ def held_sums(facts: Facts) -> list[tuple[Role, Node]]:
             if any(graph.rests_on(n.op.operand("value"), loop.node) for n in stores):
                 found.append((state.role, made))
     return found
+
+
+def sums_in_order(facts: Facts) -> list[Node]:
+    """The additions by which the loops of a thread add up numbers with a point, one round after the
+    other."""
+    if not facts.of_threads:
+        return []
+    states = [state for x in facts.loops for state in x.of(Role.SUM, Role.RUNNING_SUM)]
+    steps = [n for s in states for n in updates(facts.graph, s.argument, s.next)]
+    held = [n for role, n in held_sums(facts) if role is not Role.RUNNING_MAXIMUM]
+    added = [n for n in (*steps, *held, *array_sums(facts)) if n.op.kind in _ADDS]
+    whole = [n for n in added if facts.types.dtype(n.result).startswith(("i", "u"))]
+    return [n for n in dict.fromkeys(added) if n not in whole]
 
 
 def array_sums(facts: Facts) -> list[Node]:
