@@ -25,7 +25,9 @@ WAITING = 3
 """Things per process that wait or are worked on; their results are all that is held."""
 
 PER_PROCESS = 1_000
-"""Things after which a process makes room for a fresh one, so that its memory stays bounded."""
+"""Things per process after which all make room for fresh ones, so that memory stays bounded. The
+executor's own `max_tasks_per_child` may leave the last things waiting for a process that is not
+started. Source: CPython, issue 115634."""
 
 GARBAGE = 2_000_000
 """Objects that a process makes before it looks for cycles. A reading makes many objects and few
@@ -97,7 +99,8 @@ def each(
     while left:
         done: set[int] = set()
         suspects: list[int] = []
-        for index, result in _pooled(work, things, left, jobs, suspects):
+        some = left[: jobs * PER_PROCESS]
+        for index, result in _pooled(work, things, some, jobs, suspects):
             done.add(index)
             yield index, result
         for index in suspects:
@@ -106,12 +109,10 @@ def each(
         left = [index for index in left if index not in done]
 
 
-def executor(jobs: int, per_process: int | None = None) -> ProcessPoolExecutor:
+def executor(jobs: int) -> ProcessPoolExecutor:
     """Fresh processes that end when this one ends, however it ends."""
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(
-        jobs, mp_context=context, initializer=_begin, max_tasks_per_child=per_process
-    )
+    return ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin)
 
 
 def _begin() -> None:
@@ -141,7 +142,7 @@ def _pooled(
     """Results until all is done or a process ended; what was under way then are the suspects."""
     waiting: dict[Future[Result], int] = {}
     rest = iter(left)
-    with executor(jobs, PER_PROCESS) as pool:
+    with executor(jobs) as pool:
         while not suspects:
             for index in rest:
                 waiting[pool.submit(work, things[index])] = index

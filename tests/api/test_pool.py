@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from api.pool import Work
+from api.pool import Work, each
 
 ROOT = Path(__file__).parents[2]
 OWNER = """
@@ -88,3 +88,20 @@ def test_the_time_of_a_thing_is_that_of_the_processor() -> None:
     """Who works for too long is stopped; who waits for the processor is not."""
     assert Work(_busy, _failed, 0.1)("one") == "one: reading it took longer than 0.1 s."
     assert Work(_asleep, _failed, 0.1)("one") == "done"
+
+
+def _process(_: int) -> str:
+    return str(os.getpid())
+
+
+def _missed(_: int, why: str) -> str:
+    return why
+
+
+@pytest.mark.parametrize("many", [8, 9, 12])
+def test_processes_make_room_for_fresh_ones(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    """Every thing is worked on, however many are left when the processes have done their share."""
+    monkeypatch.setattr("api.pool.PER_PROCESS", 2)
+    found = dict(each(Work(_process, _missed), range(many), jobs=2))
+    assert sorted(found) == list(range(many))
+    assert all(found.values()) and len(set(found.values())) > 2
