@@ -22,6 +22,12 @@ MAX_CONDITIONS = 2
 MAX_ASKED = 40
 """Functions and names that are looked at for one kernel."""
 
+OF_LAUNCH = {
+    **{f"blockDim.{axis}": f"block_{axis}" for axis in "xyz"},
+    **{f"gridDim.{axis}": f"grid[{number}]" for number, axis in enumerate("xyz")},
+}
+"""What a kernel reads of its launch, in the words of constraints."""
+
 _TYPES = frozenset({"typename", "template", "class"})
 
 
@@ -39,8 +45,8 @@ def words_inside(definition: n.Definition) -> dict[str, str]:
         for one in n.inside(definition.body)
         if isinstance(one, n.Variable | n.Alias) and _constant(one)
     )
-    names = (*own_names(definition), *local, "blockDim", "gridDim")
-    return {name: name for name in names}
+    names = (*own_names(definition), *local)
+    return {name: name for name in names} | OF_LAUNCH
 
 
 def compiled_for(

@@ -24,6 +24,12 @@ KNOWN = frozenset({
 })  # fmt: skip
 """What the expressions of constraints can speak of."""
 
+_OF_LAUNCH = {
+    **{f"threads({axis})": f"block_{name}" for axis, name in enumerate("xyz")},
+    **{f"blocks({axis})": f"grid[{axis}]" for axis in range(3)},
+}
+"""What a kernel reads of its launch, by the words for it."""
+
 MAX_PARTS = 32
 """Conditions of one assertion that are told one by one."""
 
@@ -40,7 +46,8 @@ def asserted(facts: Facts) -> Iterator[Constraint]:
                 pending.extend(test.op.inputs)
             elif test is not None and test.op.kind in COMPARISONS:
                 sides = [facts.values.expr(v) for v in test.op.inputs[:2]]
-                if any(side.atoms() for side in sides) and all(map(told, sides)):
+                atoms = [atom for side in sides for atom in side.atoms()]
+                if atoms and all(a.kind in KNOWN | {AtomKind.BLOCKS} for a in atoms):
                     yield implied(
                         f"{_bare(sides[0])} {_SIGNS[OpKind(test.op.kind)]} {_bare(sides[1])}",
                         "the kernel asserts it",
@@ -50,10 +57,14 @@ def asserted(facts: Facts) -> Iterator[Constraint]:
 
 
 def _bare(side: Expr) -> str:
-    """The text of a side; the brackets of a lone remainder are not needed there."""
+    """The text of a side in the words of a launch; the brackets of a lone remainder are not needed
+    there."""
     atom = side.atom
     alone = atom is not None and atom.kind in (AtomKind.MOD, AtomKind.FLOOR_DIV)
-    return atom.text[1:-1] if atom is not None and alone else str(side)
+    text = atom.text[1:-1] if atom is not None and alone else str(side)
+    for of_kernel, of_launch in _OF_LAUNCH.items():
+        text = text.replace(of_kernel, of_launch)
+    return text
 
 
 def told(side: Expr) -> bool:

@@ -196,7 +196,8 @@ def test_a_size_that_the_grid_is_made_of() -> None:
 
 
 def test_what_a_kernel_asserts() -> None:
-    assert stated(facts("", "assert(blockDim.x == 32);")) == ["blockDim.x == 32"]
+    assert stated(facts("", "assert(blockDim.x == 32);")) == ["block_x == 32"]
+    assert stated(facts("", "assert(gridDim.y == n);")) == ["grid[1] == n"]
 
 
 CHOSEN_KERNEL = """void host(float* x, int d, int rows) {
