@@ -47,6 +47,7 @@ class Core(Typing):
         self.read_once: dict[n.Place, int] = {}
         self.entry: n.Definition | None = None
         self.symbols: dict[str, Val] = {}
+        self.built: dict[str, Val] = {}
         self.traits: dict[str, n.Record] = {}
         self.asked: dict[str, Kind] = {}
         self.put: dict[str, tuple[Val, str]] = {}

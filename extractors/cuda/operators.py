@@ -131,7 +131,7 @@ class OperatorReader(FileConstantReader):
             kind = Kind("f32") if isinstance(value, float) else INT
             return self.constant(value, node.at, kind, hint)
         constant = self.file_constant(node, hint) if found is None else None
-        return constant or self.opaque(name, (), node.at, hint)
+        return constant or self.built.get(name) or self.opaque(name, (), node.at, hint)
 
     def _field(self, node: n.Field, hint: str) -> Val:
         operand = node.operand

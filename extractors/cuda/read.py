@@ -28,13 +28,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
+from extractors.cuda.build_names import build_names
 from extractors.cuda.conditions import BLACKWELL
 from extractors.cuda.helpers import HelperReader
 from extractors.cuda.instances import codes, traits
 from extractors.cuda.library import Library, Load, gather, names_cute
 from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
-from extractors.cuda.values import UNKNOWN, Callee, Frame, Kind, Slot, Val
+from extractors.cuda.values import INT, UNKNOWN, Callee, Frame, Kind, Slot, Val
 from extractors.opaque import opaque_notes
 from kb.dialects.cuda import CUDA
 from kb.errors import InputError
@@ -220,7 +221,7 @@ def _kernel(
     parameters: tuple[Parameter, ...] = ()
     try:
         with reader.writer.region() as opened:
-            parameters = tuple(_parameters(definition, reader))
+            parameters = (*_parameters(definition, reader), *_built(definition, reader))
             for given, code in codes(definition, library).items():
                 reader.frame.bind(given, Callee((code,)))
             _body(definition, reader)
@@ -272,6 +273,13 @@ def _parameters(definition: n.Definition, reader: HelperReader) -> Iterator[Para
     for parameter in definition.parameters:
         name = _fresh(parameter.name or UNNAMED, taken)
         yield _runtime(parameter, name, reader)
+
+
+def _built(definition: n.Definition, reader: HelperReader) -> Iterator[Parameter]:
+    """Numbers that the file is compiled with, as compile-time parameters behind the others."""
+    for name, place in build_names(definition, reader.library).items():
+        reader.built[name] = Val(name, INT, None, True, name)
+        yield Parameter(name, ParameterKind.CONSTEXPR, "int", span=_span(place))
 
 
 def _runtime(parameter: n.Variable, name: str, reader: HelperReader) -> Parameter:
