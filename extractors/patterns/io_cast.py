@@ -11,7 +11,7 @@ from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREAD
 from kb.analysis.accesses import Access
 from kb.analysis.facts import HELD, Facts
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
-from kb.analysis.narrowing import narrowing, packed
+from kb.analysis.narrowing import narrowing, packed, rounded_early
 from kb.analysis.register_rows import filled
 from kb.analysis.registers import is_address
 from kb.dialects.registry import stores_cast
@@ -111,6 +111,7 @@ _COUNTED = vary(
     ("    tl.store(", "    tl.atomic_add(x, tl.sum(tl.load(y + at, mask=inside), axis=0)"
      ".to(tl.bfloat16))\n    tl.store("),
 )  # fmt: skip
+_EARLY = vary(ADD_POINTER, ("inside) +", "inside).to(tl.float32).to(out.dtype.element_ty) +"))
 _PLACE = """__global__ void last(const int* x, short* out, int n) {
     int kept = 0;
     for (int i = threadIdx.x; i < n; i += 32) kept = x[i] > 0 ? i : kept;
@@ -141,6 +142,7 @@ class IoCast(Pattern):
     axis = "io_cast"
     source = "Micikevicius et al., Mixed Precision Training (2018)"
     matches = (
+        Case(_EARLY, "upcast on load, downcast before the last step"),
         Case(ROW_NORM, "upcast on load, downcast on store"),
         Case(LAYER_NORM_POINTER, "upcast on load, downcast on store"),
         Case(PRODUCT, "downcast on store"),
@@ -221,6 +223,7 @@ class IoCast(Pattern):
         plain = [s for s in facts.stores if not s.is_atomic and facts.types.shape(s.value)]
         narrow = [n for a in plain or facts.stores for n in self._before(facts, a.value)]
         longest = [n for n in narrow if facts.types.dtype(n.result) in _LONGEST]
+        early = [] if narrow or facts.of_threads else rounded_early(facts)
         silent: list[Access] = []
         if not narrow and (wide or (not common and stores_cast(facts.kernel.dialect))):
             silent = self._silent(facts)
@@ -229,9 +232,10 @@ class IoCast(Pattern):
             "unpacked on load": bits if facts.of_threads and not wide else [],
             "upcast on load": wide,
             "downcast on store": [n for n in narrow if n not in longest],
+            "downcast before the last step": early,
             "widened on store": longest,
             "implicit cast on store": []
-            if narrow
+            if narrow or early
             else silent
             if facts.of_threads
             else wide or silent,
@@ -239,7 +243,8 @@ class IoCast(Pattern):
         value = ", ".join(name for name, places in parts.items() if places)
         if value:
             between = narrowing(facts).casts
-            yield self.decide(facts, value, [*common, *wide, *bits, *between, *narrow, *silent])
+            told = (common, wide, bits, between, narrow, early, silent)
+            yield self.decide(facts, value, [node for nodes in told for node in nodes])
             return
         moved = [a for a in facts.loads if facts.types.shape(a.value) and self._stored(facts, a)]
         stores = [s for s in facts.stores if not s.is_atomic] or _added(facts)

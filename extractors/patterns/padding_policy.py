@@ -140,6 +140,10 @@ class PaddingPolicy(Pattern):
         Case(_LABEL, "explicit value"),
         Case(ATTENTION_POINTER, "masked load other="),
         Case(ADD_POINTER, "masked load, other not given"),
+        Case(
+            vary(ADD_POINTER, ("mask=inside) +", "mask=inside, other=None) +")),
+            "masked load, other not given",
+        ),
         Case(FLASH_THREADS, "masked load other="),
         Case(_BESIDE, "NEG_INF (elsewhere ZERO)"),
         Case(_ONE_BESIDE, "ZERO (elsewhere not checked)"),

@@ -45,12 +45,15 @@ class UndeterminedPadding(Rule):
     dialects = ("cuda", "cutile", "triton")
     matches = (
         Case(ATTENTION, "matrix product"),
-        Case(
-            vary(
-                ATTENTION_POINTER,
-                (f"v = tl.load(c{_COLUMNS}, other=0.0)", f"v = tl.load(c{_COLUMNS})"),
-            ),
-            "matrix product",
+        *(
+            Case(
+                vary(
+                    ATTENTION_POINTER,
+                    (f"v = tl.load(c{_COLUMNS}, other=0.0)", f"v = tl.load(c{_COLUMNS}{given})"),
+                ),
+                "matrix product",
+            )
+            for given in ("", ", other=None")
         ),
         Case(
             vary(

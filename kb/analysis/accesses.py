@@ -355,9 +355,10 @@ class AccessReader:
         return tuple(self.values.expr(i) for i in self.values.items(value)) if value else ()
 
     def _padding(self, node: Node, mode: Mode) -> str:
-        given = node.op.operand("padding") or node.op.operand("padding_option")
         view = view_of(self.graph, node)
-        given = given or (view.op.operand("padding") if view is not None else None)
+        roles = [node.op.operand("padding"), node.op.operand("padding_option")]
+        roles += [view.op.operand("padding")] if view is not None else []
+        given = next((v for v in roles if v is not None and not unset(self.graph, v)), None)
         if given is not None:
             made = self.graph.producer(self.graph.through(given, COPIES))
             name = str(made.op.attribute("name")) if made and made.op.kind == OpKind.ENUM else ""

@@ -260,3 +260,19 @@ def _stored_types(facts: Facts) -> set[str]:
     """Types of the elements of arrays that the kernel is handed."""
     given = facts.kernel.entry.parameters
     return {p.annotation.partition(" ")[0] for p in given} | {f"dtypeof({p.name})" for p in given}
+
+
+def rounded_early(facts: Facts) -> list[Node]:
+    """Casts of 32-bit floats to the type of an array, of which what is stored is computed on, one
+    element for each."""
+    further = {*facts.contractions, *facts.reductions}
+    return [
+        cast
+        for cast in facts.graph.of(*CASTS)
+        if facts.types.wide(cast.op.inputs[0])
+        and facts.types.dtype(cast.result).startswith("dtypeof")
+        and facts.types.shape(cast.result)
+        and not any(facts.graph.rests_on(one.result, cast) for one in further)
+        and facts.stored_in(cast.result)
+        and not facts.types.wide(facts.stored_in(cast.result)[0].value)
+    ]
