@@ -75,6 +75,7 @@ _FIRST = (
 )
 _SHARED = HEAD + "    sms = torch.cuda.get_device_properties(x.device).multi_processor_count\n"
 _DEFAULT = "warps-left-to-the-default"
+_SHARING = "occupancy-left-to-the-compiler"
 _UNNAMED = vary(ROWS_POINTER, (", num_warps=4)", ")"))
 _FLAG = "x, w, out, 1024, True if x.shape[0] else x.shape[1] > 8, 1024"
 _HANDED_ON = vary(ROWS_POINTER, ("num_warps=4", "num_warps=count"), ("(x, w):", "(x, w, count=4):"))
@@ -137,6 +138,7 @@ CASES = (
     HostCase(_RULE, pointer(_SHARED, "x, w, out, (x.shape[0] + sms - 1) // sms, True, 1024")),
     HostCase(_RULE, tile(_SHARED, "x, w, out, (x.shape[0] + sms - 1) // sms, True, 1024")),
     HostCase(_DEFAULT, _UNNAMED, "auto"),
+    HostCase(_SHARING, ROWS_TILE, "auto"),
     HostCase("worker-warp-count-hint", _HANDED_ON, "given by the caller"),
     HostCase(_BY_HAND, pointer(_EITHER, "x, w, out, to.stride(0), True, 1024"), "fixed"),
     HostCase(_RULE, pointer(HEAD, "x, w, out, 1024, True, triton.next_power_of_2(x.shape[1])")),
@@ -156,6 +158,21 @@ MISSES = (
     HostMiss(_DEFAULT, vary(_UNNAMED, (", 1024)", ", 1024, **more)")), "more is handed over"),
     HostMiss(_DEFAULT, SEARCH_POINTER, "a search gives one"),
     HostMiss(_DEFAULT, ROWS_TILE, "the dialect has no such option"),
+    HostMiss(
+        _SHARING, vary(ROWS_TILE, ("@ct.kernel\n", "@ct.kernel(occupancy=2)\n")), "the mark says it"
+    ),
+    HostMiss(
+        _SHARING,
+        vary(ROWS_TILE, ("kern, (x", "kern.replace_hints(occupancy=2), (x")),
+        "the launch says it",
+    ),
+    HostMiss(_SHARING, SEARCH_TILE, "a search finds it"),
+    HostMiss(
+        _SHARING,
+        vary(tile(_SHARED, "x, w, out, 1024, True, 1024"), ("(x.shape[0],), kern", "(sms,), kern")),
+        "the grid says it",
+    ),
+    HostMiss(_SHARING, ROWS_POINTER, "the dialect has no such hint"),
     HostMiss(_BY_HAND, tile(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes the tile"),
     HostMiss(_BY_HAND, pointer(COMPUTED, "x, w, out, 1024, True, tile"), "a rule computes it"),
     HostMiss(_BY_HAND, pointer(_FIRST, "x, w, out, 1024, True, c['T']"), "the first of a list"),

@@ -41,7 +41,7 @@ from extractors.host.events import (
 )
 from extractors.host.expr import atoms
 from extractors.host.facts import Material, axis_atoms, is_extent
-from extractors.host.grids import coupled
+from extractors.host.grids import coupled, default_occupancy
 from extractors.host.layouts import by_strides
 from extractors.host.led import led_elsewhere
 from extractors.host.padding import host_padded
@@ -82,7 +82,7 @@ _OF_ALL_LAUNCHES = (
     device_branches, shared_buffers, demanded_layout, compacted, turned_over, guarded, marked,
     made_inside, in_a_table,
     by_strides, summed, stages, boundaries, through_functions, gradient_ahead, host_padded, coupled,
-    by_backend, reciprocals, arithmetic, saved,
+    default_occupancy, by_backend, reciprocals, arithmetic, saved,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
 

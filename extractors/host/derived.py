@@ -133,7 +133,7 @@ def closed_form(material: Material) -> Iterator[Decision]:
                 numbers |= {*material.preset(launch, name)}
             fixed = fixed and _as_it_is(value)
     launched = {line for launch in material.launches for line in _launching(material, launch)}
-    marks = set() if ruled or not launched else {lines_of(one) for one in _marks(material)}
+    marks = set() if ruled or not launched else {lines_of(one) for one in marks_of(material)}
     own = bool(launched) and not first_picks(material)
     if found or (own and (ruled or (fixed and material.launched_here_only()))):
         yield Decision(
@@ -193,7 +193,7 @@ def default_warps(material: Material) -> Iterator[Decision]:
         )
 
 
-def _marks(material: Material) -> list[ast.expr]:
+def marks_of(material: Material) -> list[ast.expr]:
     """Decorators of the kernel: where a search would be attached."""
     kernel = function_at(material.tree, material.signature.name, material.signature.lines)
     return kernel.decorator_list if kernel is not None else []
@@ -201,7 +201,7 @@ def _marks(material: Material) -> list[ast.expr]:
 
 def _asks_rules(material: Material) -> bool:
     """Whether the kernel is given rules for its values, known or not."""
-    called = (one.func for one in _marks(material) if isinstance(one, ast.Call))
+    called = (one.func for one in marks_of(material) if isinstance(one, ast.Call))
     return any(isinstance(one, ast.Attribute) and one.attr == "heuristics" for one in called)
 
 
