@@ -8,9 +8,9 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, Node
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS, READS, REDUCTIONS, OpKind
+from kb.ops import COMPARISONS, CONTRACTIONS, READS, REDUCTIONS, OpKind
 
 _TELLING = CONTRACTIONS | REDUCTIONS | {
     OpKind.EXP, OpKind.EXP2, OpKind.LOG, OpKind.LOG2, OpKind.SQRT, OpKind.RSQRT, OpKind.TANH,
@@ -18,6 +18,10 @@ _TELLING = CONTRACTIONS | REDUCTIONS | {
     OpKind.TOPK, OpKind.HISTOGRAM,
 }  # fmt: skip
 """Steps that tell one way of computing from another."""
+_MAKING = COMPARISONS | CASTS | {
+    OpKind.INLINE_ASM, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.SELECT,
+}  # fmt: skip
+"""Written instructions, and steps of the language that stand for them on another way."""
 
 _KL = (
     POINTER
@@ -67,11 +71,29 @@ def inverse(a, out, T: Int):
     ct.store(out, index=(0, 0), tile=found)
 """
 )
+_WRITTEN = (
+    POINTER
+    + """
+@triton.jit
+def narrow(x, out, PTX: tl.constexpr, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(x + at)
+    if PTX:
+        y = tl.inline_asm_elementwise(
+            "cvt.rn.satfinite.e2m1x2.f32 $0, $1, $1;", "=r,r", [v], dtype=tl.int32,
+            is_pure=True, pack=1,
+        )
+    else:
+        y = (v > 0.25).to(tl.int32) + (v > 0.75).to(tl.int32)
+    tl.store(out + at, y)
+"""
+)
 
 
 class ResultInTwoWays(Pattern):
     """Both sides of a branch compute one value with products, sums or functions, of other kinds on
-    one than on the other, and the value is stored, or what is made of it."""
+    one than on the other, or by written instructions on one and by the language on the other, and
+    the value is stored, or what is made of it."""
 
     name = "one-result-in-two-ways"
     axis = "algorithm_selection"
@@ -80,6 +102,7 @@ class ResultInTwoWays(Pattern):
         Case(_KL, "variant by a compile-time parameter"),
         Case(_POWERS, "variant at run time"),
         Case(_CURVES, "variant by a compile-time parameter"),
+        Case(_WRITTEN, "variant by a compile-time parameter"),
     )
     near_misses = (
         NearMiss(
@@ -100,6 +123,12 @@ class ResultInTwoWays(Pattern):
         ),
         NearMiss(vary(_KL, ("tl.store(out + at, loss)", "tl.store(out + at, p)")), why="unused"),
         NearMiss(vary(_CURVES, ("tl.extra.libdevice.tanh(v)", "tl.erf(2.0 * v)")), why="one curve"),
+        NearMiss(
+            vary(
+                _WRITTEN, ("(v > 0.25).to(tl.int32) + (v > 0.75).to(tl.int32)", "tl.load(out + at)")
+            ),
+            why="nothing is computed on the other side",
+        ),
         NearMiss(ADD_POINTER, why="one way"),
         NearMiss(PRODUCT, why="one way"),
         NearMiss(ATTENTION, why="branches mask scores and choose bounds"),
@@ -141,6 +170,21 @@ def _two_ways(facts: Facts, branch: Node) -> Iterator[list[Node]]:
             several = several or not (kinds[0] & kinds[1] or (kinds[0] | kinds[1]) & REDUCTIONS)
             if several and _kept(facts, result.name):
                 yield [branch, *ways[0], *ways[1]]
+        yield from _by_instructions(facts, branch, place, result.name)
+
+
+def _by_instructions(facts: Facts, branch: Node, place: int, result: str) -> Iterator[list[Node]]:
+    """The branch with what makes a value on both of its sides, where written instructions do on one
+    of them alone."""
+    ways = []
+    for side, region in enumerate(branch.op.regions):
+        end = region.terminator
+        value = end.inputs[place] if end is not None and place < len(end.inputs) else ""
+        above = facts.graph.upstream(value, lambda n: n.op.kind in READS)
+        ways.append([n for n in above if n.op.kind in _MAKING and _on(n, branch, side)])
+    written = [any(n.op.kind == OpKind.INLINE_ASM for n in way) for way in ways]
+    if sorted(written) == [False, True] and all(ways) and _kept(facts, result):
+        yield [branch, *ways[0], *ways[1]]
 
 
 def _steps(facts: Facts, branch: Node, side: int, value: str) -> list[Node]:
