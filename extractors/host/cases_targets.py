@@ -77,6 +77,9 @@ _FIRST = (
 _SHARED = HEAD + "    sms = torch.cuda.get_device_properties(x.device).multi_processor_count\n"
 _DEFAULT = "warps-left-to-the-default"
 _SHARING = "occupancy-left-to-the-compiler"
+_OPERATOR = "launched-by-an-operator-of-the-framework"
+_AS_OPERATOR = '@torch.library.custom_op("mine::rows", mutates_args=())\ndef host('
+_APART = _AS_OPERATOR.replace("host", "more") + "x):\n    return x\n\n"
 _NAMED = "one-of-several-versions-named"
 _IF_WIDE = "    if x.shape[1] > 4096:\n        "
 _SECOND = "    return out\n\ndef other(x, w):\n    out = torch.empty_like(x)\n    "
@@ -155,6 +158,8 @@ CASES = (
     HostCase(_DEFAULT, _UNNAMED, "auto"),
     HostCase(_SHARING, ROWS_TILE, "auto"),
     HostCase(_NAMED, _BOTH_TILE, BESIDE),
+    HostCase(_OPERATOR, vary(ROWS_TILE, ("def host(", _AS_OPERATOR))),
+    HostCase(_OPERATOR, vary(ROWS_POINTER, ("def host(", _AS_OPERATOR))),
     HostCase(_NAMED, _BOTH_POINTER, BESIDE),
     HostCase(_NAMED, vary(_BOTH_POINTER, ("rows = other", "rows = host")), CHOSEN),
     HostCase("worker-warp-count-hint", _HANDED_ON, "given by the caller"),
@@ -185,6 +190,12 @@ MISSES = (
         "the launch says it",
     ),
     HostMiss(_SHARING, SEARCH_TILE, "a search finds it"),
+    HostMiss(_OPERATOR, ROWS_TILE, "a function of the module alone"),
+    HostMiss(
+        _OPERATOR,
+        vary(ROWS_POINTER, ("def host(", _APART + "def host(")),
+        "another function is the operator",
+    ),
     HostMiss(_NAMED, vary(_BOTH_TILE, ("rows = other", "rows = 3")), "no name stands for one"),
     HostMiss(
         _NAMED, vary(_BOTH_POINTER, ("other(x, w)", "other(x, v)")), "another function altogether"

@@ -64,6 +64,8 @@ class Definitions(Statements):
             if isinstance(made, External) and made.path in tables.IMPLEMENTS:
                 name, *key = (self.eval(one, frame) for one in decorator.args[:2])
                 self.machine.implement(name, key[0] if key else None, value)
+                if isinstance(value, Func):
+                    self.machine.registered[value.node] = lines_of(decorator)
         if isinstance(applied, Unknown):
             return value
         if isinstance(applied, Func) and isinstance(value, Func) and frame.module in self.analysed:

@@ -67,6 +67,7 @@ class Machine:
     kept: dict[str, list[Value]] = field(default_factory=dict)
     contiguous: dict[ast.AST, tuple[int, int]] = field(default_factory=dict)
     marked: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    registered: dict[ast.AST, tuple[int, int]] = field(default_factory=dict)
     operators: dict[str, Func] = field(default_factory=dict)
     device_questions: int = 0
     device_functions: set[str] = field(default_factory=set)

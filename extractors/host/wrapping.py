@@ -84,6 +84,26 @@ def marked(material: Material) -> Iterator[Decision]:
         )
 
 
+def as_operator(material: Material) -> Iterator[Decision]:
+    """The functions on the way to a launch that are implementations of an operator of the
+    framework, with the launches of a kernel that is wrapped for it."""
+    known = material.machine.registered
+    lines: set[Lines] = set()
+    for launch in material.launches if known else ():
+        marks = {known[node] for node in leading(material, launch) if node in known}
+        call = material.origins.call_at(launch.lines) if marks and material.origins else None
+        kernel = call.func.value if call and isinstance(call.func, ast.Subscript) else None
+        lines |= marks | ({lines_of(kernel)} if isinstance(kernel, ast.Call) else set())
+    if lines:
+        yield Decision(
+            axis="code_structure",
+            value="operator of the framework",
+            pattern="launched-by-an-operator-of-the-framework",
+            lines=tuple(sorted(lines)),
+            kind=AxisKind.HOST,
+        )
+
+
 def made_inside(material: Material) -> Iterator[Decision]:
     """A function that defines the kernel and gives it back: each call makes one of its own."""
     first, name = material.signature.lines[0], material.signature.name
