@@ -28,6 +28,9 @@ from kb.evidence import Decision
 from kb.ops import COMPARISONS, CONTRACTIONS, OWN_THREAD, READS, OpKind
 
 _HALF = "early return on one side of the diagonal"
+_BOUND = "upper-bound grid + early return"
+_MARKS = "early return for marked items"
+_NONE = "early return for empty items"
 _LEAVES = (
     POINTER
     + """
@@ -160,26 +163,26 @@ class EarlyExit(Pattern):
     axis = "grid_mapping"
     source = "tilelore catalogue, P09"
     matches = (
-        Case(_LEAVES, "upper-bound grid + early return"),
-        Case(_LEAVES_TILE, "upper-bound grid + early return"),
-        Case(_EMPTY, "upper-bound grid + early return"),
-        Case(LOOPED, "upper-bound grid + early return"),
-        Case(_SLOT, "upper-bound grid + early return"),
-        Case(_CALLED, "upper-bound grid + early return"),
-        Case(_GUARDED, "upper-bound grid + early return"),
+        Case(_LEAVES, _BOUND),
+        Case(_LEAVES_TILE, _BOUND),
+        Case(_EMPTY, _NONE),
+        Case(LOOPED, _BOUND),
+        Case(_SLOT, _MARKS),
+        Case(_CALLED, _MARKS),
+        Case(_GUARDED, _BOUND),
         Case(SKIPPED, "items past a loaded length are skipped"),
         Case(SKIPPED_POINTER, "items past a loaded length are skipped"),
         Case(SKIPPED_LOADED, "items past a loaded length are skipped"),
         Case(_PAST, "early return past the extent"),
         Case(_PAST_TILE, "early return past the extent"),
-        Case(vary(_MARKED, ("own == left_out", "not own")), "early return for marked items"),
-        Case(_MARKED, "early return for marked items"),
-        Case(_MARKED_THREADS, "early return for marked items"),
-        Case(HELPER_LEAVES_THREADS, "early return for marked items"),
+        Case(vary(_MARKED, ("own == left_out", "not own")), _MARKS),
+        Case(_MARKED, _MARKS),
+        Case(_MARKED_THREADS, _MARKS),
+        Case(HELPER_LEAVES_THREADS, _MARKS),
         Case(TRIANGLE, _HALF),
         Case(TRIANGLE_THREADS, _HALF),
-        Case(_LEAVES_THREADS, "upper-bound grid + early return"),
-        Case(_HELD_THREADS, "upper-bound grid + early return"),
+        Case(_LEAVES_THREADS, _BOUND),
+        Case(_HELD_THREADS, _BOUND),
     )
     near_misses = (
         NearMiss(
@@ -246,7 +249,7 @@ class EarlyExit(Pattern):
                 placed = [n for n in tests if facts.graph.roots(n.result, *READS)]
                 if any(self._placed(facts, n) for n in placed):
                     held: list[Where] = [loop.node.head, *placed]
-                    yield self.decide(facts, "upper-bound grid + early return", held)
+                    yield self.decide(facts, _BOUND, held)
                     return
 
     def _leaving(self, facts: Facts, branch: Node) -> tuple[str, list[Where]]:
@@ -266,7 +269,7 @@ class EarlyExit(Pattern):
         placed = [n for n in tests if self._placed(facts, n)]
         held = leaves or alike
         if held and any(facts.graph.roots(n.result, *READS) for n in placed):
-            return "upper-bound grid + early return", [branch, *placed]
+            return self._why(facts, placed), [branch, *placed]
         if not leaves and not facts.of_threads:
             return "", []
         between = [n for n in tests if _between_blocks(facts, n)]
@@ -281,8 +284,19 @@ class EarlyExit(Pattern):
             and len(marks) >= len(tests)
             and not (facts.of_threads and (not alike or _works(facts, branch)))
         ):
-            return "early return for marked items", [branch, *marks]
+            return _MARKS, [branch, *marks]
         return "", []
+
+    def _why(self, facts: Facts, tests: list[Node]) -> str:
+        """What lets a block leave: where it is, or what was loaded for its own items, a mark or the
+        number of them."""
+        sides = [[facts.values.expr(v) for v in n.op.inputs[:2]] for n in tests]
+        if any(e.has(AtomKind.BLOCK) for side in sides for e in side):
+            return _BOUND
+        loaded = [
+            sum(1 for e in side for a in e.atoms() if a.kind is AtomKind.LOADED) for side in sides
+        ]
+        return _MARKS if max(loaded, default=0) < 2 else _NONE
 
     def _placed(self, facts: Facts, test: Node) -> bool:
         """A comparison of where the block is, or of numbers of its own items."""
