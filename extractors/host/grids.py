@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from extractors.host.derived import grid_lines, marks_of
-from extractors.host.events import LaunchRecord
 from extractors.host.expr import atoms, is_sms
 from extractors.host.facts import Material
 from extractors.host.origins import lines_of
@@ -29,10 +27,11 @@ def coupled(material: Material) -> Iterator[Decision]:
 
 
 def default_occupancy(material: Material) -> Iterator[Decision]:
-    """Launches of a language whose kernels may be hinted how many blocks share a multiprocessor,
-    where neither the kernel, nor a launch, nor a search, nor the grid says how many."""
+    """Kernels of a language in which they are launched by a function and may be hinted how many
+    blocks share a multiprocessor, where neither their mark, nor a launch, nor a search, nor the
+    grid says how many."""
     launches, marks = material.launches, marks_of(material)
-    if not launches or not marks or not all(_by_call(material, one) for one in launches):
+    if not launches or not marks or material.signature.name not in material.machine.by_function:
         return
     given = [name for one in launches for name, _ in one.kernel.hints]
     given += [name for name, _ in material.signature.decorator_hints]
@@ -49,9 +48,3 @@ def default_occupancy(material: Material) -> Iterator[Decision]:
         lines=tuple(sorted({*(lines_of(mark) for mark in marks), *(x.lines for x in launches)})),
         kind=AxisKind.TUNING,
     )
-
-
-def _by_call(material: Material, launch: LaunchRecord) -> bool:
-    """Whether a function launches the kernel that it is given: no index of the kernel by a grid."""
-    call = material.origins.call_at(launch.lines) if material.origins is not None else None
-    return call is not None and not isinstance(call.func, ast.Subscript)

@@ -236,6 +236,8 @@ class Library(Containers):
                 return None
         name = _kernel_name(kernel)
         names = self.parameter_names(name) if name else ()
+        if name is not None:
+            self.machine.by_function.add(name.name)
         if not isinstance(row, tuple):
             self.note("a launch whose arguments cannot be told", node)
             row = ()

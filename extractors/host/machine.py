@@ -68,6 +68,7 @@ class Machine:
     contiguous: dict[ast.AST, tuple[int, int]] = field(default_factory=dict)
     marked: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     registered: dict[ast.AST, tuple[int, int]] = field(default_factory=dict)
+    by_function: set[str] = field(default_factory=set)
     operators: dict[str, Func] = field(default_factory=dict)
     device_questions: int = 0
     device_functions: set[str] = field(default_factory=set)

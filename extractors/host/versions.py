@@ -20,23 +20,24 @@ MIN_ALIKE = 3
 
 
 def versions(material: Material) -> Iterator[Decision]:
-    """Where the module binds a name of its own to one of its functions, and others that take and
-    give the same launch kernels of their own, and nothing of the module calls them."""
+    """Where the module binds a name of its own to one of its functions that launch kernels, and
+    others that take and give the same launch theirs, and nothing of the module calls them."""
     kernel, tree = material.signature.name, material.tree
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     routes = routes_of(tree, material.kernels)
     leads = {name: routes.of(node.body) for name, node in functions.items()}
+    own = {name for name, node in functions.items() if _named(node) & material.kernels}
     called = {node.id for node in nodes_of(tree) if isinstance(node, ast.Name)}
     for bound in tree.body if material.launches else ():
         if not isinstance(bound, ast.Assign) or not isinstance(bound.value, ast.Name):
             continue
         chosen = functions.get(bound.value.id)
-        if chosen is None or not leads[chosen.name]:
+        if chosen is None or chosen.name not in own:
             continue
         others = [
             node
             for name, node in functions.items()
-            if name not in called and leads[name] and not leads[name] & leads[chosen.name]
+            if name not in called and name in own and not leads[name] & leads[chosen.name]
             and _alike(node, chosen)
         ]  # fmt: skip
         ours = [node for node in (chosen, *others) if kernel in leads[node.name]]
@@ -48,6 +49,10 @@ def versions(material: Material) -> Iterator[Decision]:
                 lines=tuple(sorted({lines_of(bound), (one.lineno, one.lineno)})),
                 kind=AxisKind.HOST,
             )
+
+
+def _named(function: ast.FunctionDef) -> set[str]:
+    return {node.id for node in each(function, ast.Name)}
 
 
 def _alike(one: ast.FunctionDef, other: ast.FunctionDef) -> bool:

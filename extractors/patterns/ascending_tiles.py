@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import (
     ATTENTION,
+    POINTER,
     PRODUCT,
     PRODUCT_PERSISTENT,
     PRODUCT_POINTER,
@@ -63,6 +64,33 @@ _OWNERS_TILE = vary(
 )
 
 
+_SEARCHED = vary(
+    SEGMENT_PRODUCT,
+    (
+        "    owner = tl.program_id(2)\n",
+        "    owner = tl.program_id(2)\n    low = 0\n    while low < owner:\n"
+        "        low = low * 2 + 1\n",
+    ),
+)
+_VECTOR = (
+    POINTER
+    + """
+@triton.jit
+def product(w, x, out, n, K, M, T: tl.constexpr, TK: tl.constexpr):
+    ids = tl.program_id(0)
+    rows = ids // M * T + tl.arange(0, T)
+    acc = tl.zeros((T,), dtype=tl.float32)
+    for j in range(0, K, TK):
+        k = j + tl.arange(0, TK)
+        v = tl.load(w + rows[:, None] * K + k[None, :], mask=(rows < n)[:, None], other=0.0)
+        u = tl.load(x + ids % M * K + k, mask=k < K, other=0.0)
+        acc += tl.sum(v * u[None, :], axis=1)
+    tl.store(out + ids % M * n + rows, acc, mask=rows < n)
+"""
+)
+_VECTOR_APART = vary(_VECTOR, ("ids // M", "tl.program_id(1)"), ("ids % M", "ids"))
+
+
 def _of_blocks(atom: Atom) -> bool:
     """A block id, or what it was taken apart into."""
     parts = atom.args if atom.kind in (AtomKind.FLOOR_DIV, AtomKind.MOD) else ()
@@ -76,9 +104,50 @@ def _inside(expr: Expr) -> Iterator[Expr]:
         yield from atom.args
 
 
+def _summed(facts: Facts) -> list[Node]:
+    """Sums over products of two loaded tiles of a tile program, each with a place among blocks that
+    that of the other does not tell: each is shared by blocks that differ in the place of the
+    other."""
+    if facts.of_threads or facts.contractions:
+        return []
+    return [
+        total
+        for total in facts.graph.of(OpKind.REDUCE_SUM)
+        if any(
+            _apart(*(_places(facts, value) for value in node.op.inputs[:2]))
+            for node in facts.graph.roots(total.op.inputs[0], OpKind.MUL)
+        )
+    ]
+
+
+def _apart(one: dict[str, set[str]], other: dict[str, set[str]]) -> bool:
+    """Whether neither of two tiles lies where the places of the other tell."""
+    return all(
+        any(
+            place not in told and not (parts and parts <= told.keys())
+            for place, parts in own.items()
+        )
+        for own, told in ((one, other), (other, one))
+    )
+
+
+def _places(facts: Facts, value: str) -> dict[str, set[str]]:
+    """What says where the loaded tiles that a value is made of lie, and is made of block ids, with
+    what it is a quotient or a remainder of."""
+    loads = [a for a in facts.feeding(value) if facts.types.shape(a.value)]
+    return {
+        atom.text: {part.text for arg in atom.args for part in arg.top() if _of_blocks(part)}
+        for load in loads
+        if load.value not in facts.offset_loads
+        for index in load.index
+        for atom in index.top()
+        if _of_blocks(atom)
+    }
+
+
 class AscendingTiles(Pattern):
-    """Two block ids or more place the tiles of a product, none reversed or grouped, those that are
-    taken apart counted through; or the
+    """Two block ids or more place the tiles of a product, or one that is taken apart those of a sum
+    of products, none reversed or grouped, those that are taken apart counted through; or the
     number of a tile that a block takes in turn is taken apart into its places, without groups."""
 
     name = "tiles-in-the-order-of-the-grid"
@@ -92,11 +161,21 @@ class AscendingTiles(Pattern):
         Case(SEGMENT_PRODUCT, "natural order"),
         Case(_OWNERS, "natural order"),
         Case(_OWNERS_TILE, "natural order"),
+        Case(_SEARCHED, "natural order"),
+        Case(_VECTOR, "natural order"),
+        Case(_VECTOR_APART, "natural order"),
     )
     near_misses = (
         NearMiss(
             vary(_OWNERS, ("first = ids % KS", "first = KS - 1 - ids % KS")),
             why="from the last tile on",
+        ),
+        NearMiss(
+            vary(_VECTOR, ("x + ids % M * K + k,", "x + ids * K + k,")),
+            why="every block has a vector of its own",
+        ),
+        NearMiss(
+            vary(_VECTOR, ("ids // M * T", "(7 - ids // M) * T")), why="from the last rows on"
         ),
         NearMiss(PRODUCT_PERSISTENT, why="tiles are taken in groups of rows"),
         NearMiss(
@@ -115,9 +194,10 @@ class AscendingTiles(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if not facts.contractions or facts.score_products:
+        products = facts.contractions or _summed(facts)
+        if not products or facts.score_products or facts.graph.of(OpKind.SWIZZLE_2D):
             return
-        if facts.graph.of(OpKind.WHILE, OpKind.SWIZZLE_2D):
+        if any(p.inside(loop) for loop in facts.graph.of(OpKind.WHILE) for p in products):
             return
         turns = [x for x in facts.loops if persistent(x, facts.values)]
         if turns or any(facts.walks_chunk(x) for x in facts.loops):
@@ -133,7 +213,7 @@ class AscendingTiles(Pattern):
             if facts.values.expr(n.op.inputs[0]).has(AtomKind.BLOCK)
             and not facts.types.shape(n.result)
         ]
-        if len({facts.values.expr(n.result) for n in ids}) < 2:
+        if len({facts.values.expr(n.result) for n in ids}) < 2 and facts.contractions:
             return
         if not divided or self._as_counted(facts, divided):
             apart = [n for n in divided if not facts.values.expr(n.result).has(AtomKind.LOADED)]

@@ -85,7 +85,8 @@ class FirstBlockStores(Pattern):
         free = {s.array for s, tests in held.items() if not tests}
         alone = {s: tests for s, tests in held.items() if tests and s.array not in free}
         if alone and free:
-            yield self.decide(facts, _VALUE, [n for s, tests in alone.items() for n in (s, *tests)])
+            tests = [test for asked in alone.values() for test in asked]
+            yield self.decide(facts, _VALUE, [*alone, *tests])
 
 
 def _first(facts: Facts, store: Access) -> Iterator[Node]:

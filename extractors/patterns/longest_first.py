@@ -42,6 +42,13 @@ _PART = vary(
 _FROM_BELOW = LOWER_THREADS.replace("int row = blockIdx.x", "int row = n - 1 - blockIdx.x")
 
 
+_ROWS = vary(
+    ATTENTION,
+    ("    x = ct.bid(0)\n", "    x = ct.bid(0)\n    tiles = (x + 1 + ct.bid(2)) // TN\n"),
+    ("    for j in range(0, last)", "    for j in range(0, tiles)"),
+)
+
+
 class LongestFirst(Pattern):
     """The block's work depends on its tile index; that index is the block id, or counted from the
     end."""
@@ -56,6 +63,7 @@ class LongestFirst(Pattern):
         Case(FLASH_POINTER, "natural order"),
         Case(FLASH_THREADS, "natural order"),
         Case(_FROM_BELOW, "LPT reversed q-tiles"),
+        Case(_ROWS, "natural order"),
     )
     near_misses = (
         NearMiss(
@@ -122,9 +130,19 @@ class LongestFirst(Pattern):
             ):
                 continue
             expr = facts.values.expr(node.result)
-            if any(len(f) == 2 and any(placed(a) for a in f) for f, _ in expr.terms):
+            scaled = any(len(f) == 2 and any(placed(a) for a in f) for f, _ in expr.terms)
+            if scaled or self._in_tiles(facts, node):
                 found.append(node)
         return found
+
+    def _in_tiles(self, facts: Facts, node: Node) -> bool:
+        """Whether the block id, perhaps moved, is divided by a compile-time parameter: the row of a
+        block takes the tiles before it."""
+        if node.op.kind not in (OpKind.CEIL_DIV, OpKind.FLOOR_DIV):
+            return False
+        row, tile = (facts.values.expr(v) for v in node.op.inputs[:2])
+        moved = any(len(f) == 1 and placed(f[0]) and n == 1 for f, n in row.terms)
+        return moved and tile.atom is not None and tile.atom.text in facts.constexprs
 
     def _counted(self, facts: Facts, bound: str | None) -> list[tuple[Node, Expr]]:
         """Sums on the way to a bound, with their meaning."""

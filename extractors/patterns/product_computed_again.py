@@ -143,7 +143,7 @@ def _statistics(facts: Facts) -> list[Node | Access]:
         own = {place for load in loads for place in _places(load)}
         stores = [s for s in facts.stored_in(total.result) if not s.is_atomic]
         apart = [s for s in stores if own < _places(s)]
-        if own and apart and len(apart) == len(stores):
+        if apart and len(apart) == len(stores):
             return [total, *loads, *apart]
     return []
 

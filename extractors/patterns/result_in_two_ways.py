@@ -175,7 +175,7 @@ def _two_ways(facts: Facts, branch: Node) -> Iterator[list[Node]]:
 
 def _by_instructions(facts: Facts, branch: Node, place: int, result: str) -> Iterator[list[Node]]:
     """The branch with what makes a value on both of its sides, where written instructions do on one
-    of them alone."""
+    of them alone, by a compile-time parameter."""
     ways = []
     for side, region in enumerate(branch.op.regions):
         end = region.terminator
@@ -183,7 +183,8 @@ def _by_instructions(facts: Facts, branch: Node, place: int, result: str) -> Ite
         above = facts.graph.upstream(value, lambda n: n.op.kind in READS)
         ways.append([n for n in above if n.op.kind in _MAKING and _on(n, branch, side)])
     written = [any(n.op.kind == OpKind.INLINE_ASM for n in way) for way in ways]
-    if sorted(written) == [False, True] and all(ways) and _kept(facts, result):
+    whole = all(ways) and _kept(facts, result) and bool(_flags(facts, branch))
+    if whole and sorted(written) == [False, True]:
         yield [branch, *ways[0], *ways[1]]
 
 
