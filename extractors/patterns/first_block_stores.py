@@ -70,6 +70,17 @@ class FirstBlockStores(Pattern):
         NearMiss(vary(_NORM_TILE, ("part == 0", "part > 0")), why="all blocks but the first"),
         NearMiss(vary(_NORM, ("part == 0", "(part == 0) | (n < T)")), why="or all of them"),
         NearMiss(
+            vary(
+                _NORM,
+                ("    tl.store(out + row * n + own, u / size, mask=own < n)\n", ""),
+                (
+                    "size)\n",
+                    "size)\n    else:\n        tl.store(out + row * n + own, u, mask=own < n)\n",
+                ),
+            ),
+            why="the others have an array of their own",
+        ),
+        NearMiss(
             vary(_NORM, ("    tl.store(out + row * n + own, u / size, mask=own < n)\n", "")),
             why="nothing is stored by all blocks",
         ),
@@ -82,7 +93,7 @@ class FirstBlockStores(Pattern):
         if facts.of_threads:
             return
         held = {s: [*_first(facts, s)] for s in facts.stores if s.array and not s.is_atomic}
-        free = {s.array for s, tests in held.items() if not tests}
+        free = {s.array for s, tests in held.items() if not tests and not _otherwise(facts, s)}
         alone = {s: tests for s, tests in held.items() if tests and s.array not in free}
         if alone and free:
             tests = [test for asked in alone.values() for test in asked]
@@ -103,6 +114,14 @@ def _first(facts: Facts, store: Access) -> Iterator[Node]:
             place = _axis(facts, test)
             if place is not None and not _moved(store, place):
                 yield test
+
+
+def _otherwise(facts: Facts, store: Access) -> bool:
+    """Whether a store is on the other side of such a branch: blocks have different arrays."""
+    held = [n for n in (store.node, *store.node.around()) if n.branch and n.parent is not None]
+    asked = [n.parent.op.inputs for n in held if n.parent and n.parent.op.kind == OpKind.IF]
+    tests = [test for inputs in asked for test in comparisons(facts, inputs[0])]
+    return any(_axis(facts, test) is not None for test in tests)
 
 
 def _mixed(facts: Facts, condition: str | None) -> bool:

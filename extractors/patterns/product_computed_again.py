@@ -13,7 +13,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import AtomKind, of
 from kb.evidence import Decision
-from kb.ops import CONTRACTIONS
+from kb.ops import CONTRACTIONS, READS, OpKind
 
 _ROW = (
     POINTER
@@ -71,6 +71,22 @@ def chunk(q, k, v, out, D: Int, T: Int, TV: Int):
 )
 
 
+_WALK = (
+    POINTER
+    + """
+@triton.jit
+def norm(x, out, n, rows, W: tl.constexpr):
+    at = tl.arange(0, W)
+    top = tl.zeros((W,), dtype=tl.float32)
+    for row in range(tl.program_id(0), rows, tl.num_programs(0)):
+        v = tl.load(x + row * n + at, mask=at < n, other=0.0)
+        top += v / tl.sum(v, axis=0)
+    tl.store(out + tl.program_id(0) * n + at, top, mask=at < n)
+"""
+)
+_ALL = vary(_WALK, ("range(tl.program_id(0), rows, tl.num_programs(0))", "range(rows)"))
+
+
 class ProductComputedAgain(Pattern):
     """A product takes another one that does not depend on a block id, and an operand that does: all
     blocks along that axis of the grid compute the first product. Or what is stored lies apart by a
@@ -84,6 +100,7 @@ class ProductComputedAgain(Pattern):
         Case(_CHUNK_TILE, "product computed again by every block along an axis"),
         Case(_ROW, "sum computed again by every block along an axis"),
         Case(_ROW_TILE, "sum computed again by every block along an axis"),
+        Case(_ALL, "sum computed again by every block along an axis"),
     )
     near_misses = (
         NearMiss(
@@ -94,6 +111,16 @@ class ProductComputedAgain(Pattern):
             vary(_ROW_TILE, ("index=(ct.bid(0), 0)", "index=(ct.bid(0), ct.bid(1))")),
             why="every block sums its own piece",
         ),
+        NearMiss(
+            vary(
+                _ROW,
+                ("    own = ", "    v = tl.where(at == tl.program_id(1), v, 0.0)\n    own = "),
+                ("r = tl.rsqrt(tl.sum(v * v, axis=0) / n + eps)", "r = 1.0"),
+                ("u * r", "u * tl.max(v, axis=0)"),
+            ),
+            why="every block asks for its own place",
+        ),
+        NearMiss(_WALK, why="every block walks rows of its own"),
         NearMiss(
             vary(_ROW, ("tl.sum(v * v,", "tl.sum(tl.where(at == 3, v, 0.0),")),
             why="one element is picked",
@@ -138,24 +165,41 @@ def _statistics(facts: Facts) -> list[Node | Access]:
         loads = [a for a in _loads(facts, total.op.inputs[0]) if a.value not in facts.offset_loads]
         if facts.graph.roots(total.op.inputs[0], *CONTRACTIONS) or picks_one(facts, total):
             continue
-        if not loads or not all(map(_known, loads)):
+        if not loads or not all(map(_known, loads)) or _of_block(facts, total, loads):
             continue
-        own = {place for load in loads for place in _places(load)}
+        own = {place for load in loads for place in _places(facts, load)}
         stores = [s for s in facts.stored_in(total.result) if not s.is_atomic]
-        apart = [s for s in stores if own < _places(s)]
+        apart = [s for s in stores if own < _places(facts, s)]
         if apart and len(apart) == len(stores):
             return [total, *loads, *apart]
     return []
 
 
-def _places(access: Access) -> set[str]:
-    """What says where a tile lies and is made of block ids, as it stands."""
+def _of_block(facts: Facts, total: Node, loads: list[Access]) -> bool:
+    """Whether something beside the loads, or where they lie, tells a sum of one block from that of
+    another."""
+    above = facts.graph.upstream(total.op.inputs[0], lambda n: n.op.kind in READS)
+    own = {name for load in loads for name in _blocks(load)}
+    ids = [facts.values.expr(n.result) for n in above if n.op.kind == OpKind.BLOCK_ID]
+    return any(str(one) not in own for one in ids)
+
+
+def _places(facts: Facts, access: Access) -> set[str]:
+    """What says where a tile lies and is made of block ids, as it stands, or where the loop begins
+    that moves it."""
     tops = [atom for index in access.index for atom in index.top()]
+    for loop in facts.loops:
+        moving = facts.values.expr(loop.induction).atom
+        if moving is not None and any(moving in index.atoms() for index in access.index):
+            tops += [*facts.values.expr(loop.low).top()] if loop.low is not None else []
     return {a.text for a in tops if of(a).has(AtomKind.BLOCK) and not of(a).has(AtomKind.LANE)}
 
 
 def _known(access: Access) -> bool:
-    return not any(e.has(AtomKind.LOADED, AtomKind.OPAQUE) for e in access.index)
+    """Whether where a tile lies is told, and by block ids and lanes each for themselves."""
+    tops = [of(atom) for index in access.index for atom in index.top()]
+    mixed = any(top.has(AtomKind.BLOCK) and top.has(AtomKind.LANE) for top in tops)
+    return not mixed and not any(e.has(AtomKind.LOADED, AtomKind.OPAQUE) for e in access.index)
 
 
 def _loads(facts: Facts, value: str | None) -> list[Access]:
