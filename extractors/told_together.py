@@ -36,6 +36,7 @@ from extractors.told_gates import with_gates
 from extractors.told_handed import with_handed
 from extractors.told_merged import merged_decisions
 from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
+from extractors.told_scope import of_one_warp
 from extractors.told_splits import counted, of_workers
 from extractors.told_stages import left_beside, second_stage
 from extractors.told_strides import (
@@ -147,6 +148,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program = told_once(program, detection.facts.of_threads)
     program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]
     program = [*with_handed(program, detection.facts, facts.material)]
+    program = [*of_one_warp(program, host)]
     program = [*without_extents(program, facts, detection.facts)]
     program = [_strided(d, rest, facts, detection.facts) for d in program]
     laid = any(d.axis == CONTRACT and d.file is None for d in program)

@@ -19,7 +19,7 @@ from extractors.host.samples import (
     tile,
     vary,
 )
-from extractors.host.versions import BESIDE, CHOSEN
+from extractors.host.versions import BESIDE
 
 _TARGETS = "architecture-dispatched-tuning-space"
 _ARGS = "x, w, out, 1024, True, size"
@@ -161,7 +161,6 @@ CASES = (
     HostCase(_OPERATOR, vary(ROWS_TILE, ("def host(", _AS_OPERATOR))),
     HostCase(_OPERATOR, vary(ROWS_POINTER, ("def host(", _AS_OPERATOR))),
     HostCase(_NAMED, _BOTH_POINTER, BESIDE),
-    HostCase(_NAMED, vary(_BOTH_POINTER, ("rows = other", "rows = host")), CHOSEN),
     HostCase("worker-warp-count-hint", _HANDED_ON, "given by the caller"),
     HostCase(_BY_HAND, pointer(_EITHER, "x, w, out, to.stride(0), True, 1024"), "fixed"),
     HostCase(_RULE, pointer(HEAD, "x, w, out, 1024, True, triton.next_power_of_2(x.shape[1])")),
@@ -206,6 +205,7 @@ MISSES = (
         "the module calls it, too",
     ),
     HostMiss(_NAMED, TWO_TILE, "one function launches both"),
+    HostMiss(_NAMED, vary(_BOTH_POINTER, ("rows = other", "rows = host")), "the one that is named"),
     HostMiss(
         _SHARING,
         vary(tile(_SHARED, "x, w, out, 1024, True, 1024"), ("(x.shape[0],), kern", "(sms,), kern")),

@@ -13,7 +13,6 @@ from extractors.syntax.nodes import each, nodes_of
 from kb.evidence import AxisKind, Decision
 
 NAMED = "one-of-several-versions-named"
-CHOSEN = "the version that the common name stands for"
 BESIDE = "kept beside the version that the common name stands for"
 MIN_ALIKE = 3
 """Parameters and results that two functions have in common, for them to do the same."""
@@ -40,11 +39,10 @@ def versions(material: Material) -> Iterator[Decision]:
             if name not in called and name in own and not leads[name] & leads[chosen.name]
             and _alike(node, chosen)
         ]  # fmt: skip
-        ours = [node for node in (chosen, *others) if kernel in leads[node.name]]
-        for one in ours if others else ():
+        for one in (node for node in others if kernel in leads[node.name]):
             yield Decision(
                 axis="algorithm_selection",
-                value=CHOSEN if one is chosen else BESIDE,
+                value=BESIDE,
                 pattern=NAMED,
                 lines=tuple(sorted({lines_of(bound), (one.lineno, one.lineno)})),
                 kind=AxisKind.HOST,
