@@ -11,7 +11,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.chosen_positions import picks_one
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind, of
+from kb.analysis.symbolic import AtomKind, Expr, of
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
 
@@ -87,6 +87,24 @@ def norm(x, out, n, rows, W: tl.constexpr):
 _ALL = vary(_WALK, ("range(tl.program_id(0), rows, tl.num_programs(0))", "range(rows)"))
 
 
+_SPLIT = (
+    POINTER
+    + """
+@triton.jit
+def product(x, w, out, n, K, T: tl.constexpr, TN: tl.constexpr):
+    cols = tl.program_id(0) * TN + tl.arange(0, TN)
+    acc = tl.zeros((TN,), dtype=tl.float32)
+    first = tl.program_id(1) * K
+    for k in range(first, first + K, T):
+        v = tl.load(x + k + tl.arange(0, T))
+        top = tl.max(tl.abs(v), axis=0)
+        u = tl.load(w + (k + tl.arange(0, T))[:, None] * n + cols[None, :])
+        acc += tl.sum((v / top)[:, None] * u, axis=0) * top
+    tl.store(out + cols, acc, mask=tl.program_id(1) == 0)
+"""
+)
+
+
 class ProductComputedAgain(Pattern):
     """A product takes another one that does not depend on a block id, and an operand that does: all
     blocks along that axis of the grid compute the first product. Or what is stored lies apart by a
@@ -100,6 +118,7 @@ class ProductComputedAgain(Pattern):
         Case(_CHUNK_TILE, "product computed again by every block along an axis"),
         Case(_ROW, "sum computed again by every block along an axis"),
         Case(_ROW_TILE, "sum computed again by every block along an axis"),
+        Case(_SPLIT, "sum computed again by every block along an axis"),
         Case(_ALL, "sum computed again by every block along an axis"),
     )
     near_misses = (
@@ -119,6 +138,14 @@ class ProductComputedAgain(Pattern):
                 ("u * r", "u * tl.max(v, axis=0)"),
             ),
             why="every block asks for its own place",
+        ),
+        NearMiss(
+            vary(
+                _ROW,
+                ("row = tl.program_id(0)", "row = tl.program_id(0) * 2 + tl.program_id(1)"),
+                ("own = tl.program_id(1) * T", "own = tl.program_id(0) * T"),
+            ),
+            why="rows of both axes",
         ),
         NearMiss(_WALK, why="every block walks rows of its own"),
         NearMiss(
@@ -168,8 +195,9 @@ def _statistics(facts: Facts) -> list[Node | Access]:
         if not loads or not all(map(_known, loads)) or _of_block(facts, total, loads):
             continue
         own = {place for load in loads for place in _places(facts, load)}
+        ids = {name for load in loads for name in _ids(facts, load)}
         stores = [s for s in facts.stored_in(total.result) if not s.is_atomic]
-        apart = [s for s in stores if own < _places(facts, s)]
+        apart = [s for s in stores if own < _places(facts, s) or _ids(facts, s) - ids]
         if apart and len(apart) == len(stores):
             return [total, *loads, *apart]
     return []
@@ -179,19 +207,30 @@ def _of_block(facts: Facts, total: Node, loads: list[Access]) -> bool:
     """Whether something beside the loads, or where they lie, tells a sum of one block from that of
     another."""
     above = facts.graph.upstream(total.op.inputs[0], lambda n: n.op.kind in READS)
-    own = {name for load in loads for name in _blocks(load)}
+    own = {name for load in loads for name in _ids(facts, load)}
     ids = [facts.values.expr(n.result) for n in above if n.op.kind == OpKind.BLOCK_ID]
     return any(str(one) not in own for one in ids)
 
 
-def _places(facts: Facts, access: Access) -> set[str]:
-    """What says where a tile lies and is made of block ids, as it stands, or where the loop begins
-    that moves it."""
-    tops = [atom for index in access.index for atom in index.top()]
+def _ids(facts: Facts, access: Access) -> set[str]:
+    """Block ids that say where a tile lies, or where the loop begins that moves it."""
+    atoms = (atom for index in _index(facts, access) for atom in index.atoms())
+    return {atom.text for atom in atoms if atom.kind is AtomKind.BLOCK}
+
+
+def _index(facts: Facts, access: Access) -> list[Expr]:
+    """What says where a tile lies, and where the loops begin that move it."""
+    found = [*access.index]
     for loop in facts.loops:
         moving = facts.values.expr(loop.induction).atom
         if moving is not None and any(moving in index.atoms() for index in access.index):
-            tops += [*facts.values.expr(loop.low).top()] if loop.low is not None else []
+            found += [facts.values.expr(loop.low)] if loop.low is not None else []
+    return found
+
+
+def _places(facts: Facts, access: Access) -> set[str]:
+    """What says where a tile lies and is made of block ids, as it stands."""
+    tops = [atom for index in _index(facts, access) for atom in index.top()]
     return {a.text for a in tops if of(a).has(AtomKind.BLOCK) and not of(a).has(AtomKind.LANE)}
 
 
