@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
-from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_kept import (
     AGAIN,
     AGAIN_TILE,
@@ -64,7 +64,7 @@ from kb.analysis.kept_rows import (
 from kb.analysis.loops import Role
 from kb.analysis.peeled import peeled_tails
 from kb.analysis.register_rows import held_over_barrier, kept_in_registers, loaded_before
-from kb.analysis.row_chunks import along, goes_on, passes, sweeps
+from kb.analysis.row_chunks import along, comes_after, goes_on, passes, sweeps
 from kb.analysis.staged_tiles import staged_rows, staged_tiles
 from kb.analysis.symbolic import sub
 from kb.evidence import Decision
@@ -128,6 +128,36 @@ def total(x, out, n, T: tl.constexpr):
 )
 
 
+_TILES = (
+    TILE
+    + """
+@ct.kernel
+def twice(x, out, T: Int, MANY: Int):
+    row = ct.bid(0)
+    for j in range(MANY):
+        v = ct.load(x, index=(row, j), shape=(1, T))
+        ct.store(out, index=(row, j), tile=v + v)
+"""
+)
+_FULL_TILES = (
+    TILE
+    + """
+@ct.kernel
+def twice(x, out, n: Int, T: Int, FULL: Int):
+    row = ct.bid(0)
+    for j in range(FULL):
+        at = j * T + ct.arange(T, dtype=ct.int32)
+        v = ct.gather(x, (row, at), check_bounds=False)
+        ct.scatter(out, (row, at), v + v, check_bounds=False)
+    if FULL * T < n:
+        j = FULL
+        at = j * T + ct.arange(T, dtype=ct.int32)
+        v = ct.gather(x, (row, at), padding_value=0.0)
+        ct.scatter(out, (row, at), v + v)
+"""
+)
+
+
 class RowResidency(Pattern):
     """One load feeds both a reduction and the output; or several loops load the same array by the
     same index; or a product in a loop reads what was loaded before the loop; or a row is sorted or
@@ -179,6 +209,8 @@ class RowResidency(Pattern):
         Case(OWN_PART, "multi-pass reload (2 passes)"),
         Case(OWN_PART_TILE, "multi-pass reload (2 passes)"),
         Case(TAIL, _ONCE),
+        Case(_FULL_TILES, _ONCE),
+        Case(_TILES, _ONCE),
         Case(AGAIN, "multi-pass reload (2 passes)"),
         Case(AGAIN_TILE, "multi-pass reload (2 passes)"),
         Case(VECTORS_KEPT, _REGISTERS),
@@ -242,6 +274,12 @@ class RowResidency(Pattern):
         ),
         NearMiss(vary(AGAIN, ("w * r", "w")), why="stored without what the row was reduced to"),
         NearMiss(vary(TAIL, ("range(full, ", "range(0, ")), why="read twice", value=_ONCE),
+        NearMiss(
+            vary(_TILES, ("index=(row, j), shape=(1, T)", "index=(j, row), shape=(T, 8)")),
+            why="tiles of a column",
+            value=_ONCE,
+        ),
+        NearMiss(vary(_FULL_TILES, ("j = FULL", "j = 0")), why="the first tile again", value=_ONCE),
         NearMiss(ADD_POINTER, why="nothing is reduced"),
         NearMiss(PRODUCT_POINTER, why="both operands are loaded in every iteration"),
         NearMiss(PRODUCT, why="operands of a product are no rows"),
@@ -374,7 +412,8 @@ class RowResidency(Pattern):
         """Whether one of two loads goes on where the loop of the other one ends."""
         if any(t.load is other and t.loop is access.loop for t in peeled_tails(facts)):
             return True
-        return goes_on(facts, access, other) or goes_on(facts, other, access)
+        beside = comes_after(facts, access, other)
+        return beside or goes_on(facts, access, other) or goes_on(facts, other, access)
 
     def _sorted(self, facts: Facts, access: Access) -> bool:
         """A load, in no loop that runs, of what is then sorted or scanned as a whole."""

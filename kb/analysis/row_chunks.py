@@ -6,7 +6,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.rounds import goes_along, steps_of
-from kb.analysis.symbolic import ONE, AtomKind, Expr, Term
+from kb.analysis.symbolic import ONE, ZERO, AtomKind, Expr, Term, mul, of, sub
 from kb.ops import READS, REDUCTIONS
 
 _GIVEN = AtomKind.PARAMETER
@@ -36,14 +36,18 @@ def _tiles(access: Access) -> list[Expr]:
 
 
 def along(facts: Facts, access: Access) -> bool:
-    """True when every round of the loop takes the lanes that follow those of the last one."""
+    """True when every round of the loop takes the lanes, or the tile along the last axis, that
+    follow those of the last one."""
     loop = facts.loop(access.loop)
     if loop is None or loop in facts.item_loops or loop.induction is None:
         return False
     step = facts.values.expr(loop.induction).atom
     by = facts.values.expr(loop.step) if loop.step is not None else ONE
     lanes = [e for e in access.index if e.has(AtomKind.LANE)]
-    return step is not None and any(goes_along(e, step, by) for e in lanes)
+    if step is None:
+        return False
+    next_tile = any(e.coefficient(step) == ONE == by for e in _tiles(access)[-1:])
+    return next_tile or any(goes_along(e, step, by) for e in lanes)
 
 
 def passes(facts: Facts) -> dict[str, list[Access]]:
@@ -89,6 +93,22 @@ def goes_on(facts: Facts, access: Access, other: Access) -> bool:
     if loop is None or after is None or loop is after or after.low is None or loop.high is None:
         return False
     return facts.values.expr(loop.high) == facts.values.expr(after.low)
+
+
+def comes_after(facts: Facts, access: Access, other: Access) -> bool:
+    """Whether a load beside the loop of another one takes the tile of the round after its last."""
+    loop = facts.loop(access.loop)
+    step = facts.values.expr(loop.induction).atom if loop and loop.induction else None
+    if loop is None or step is None or loop.high is None or other.node.inside(loop.node):
+        return False
+    rest = sub(facts.values.expr(loop.high), of(step))
+    moved = False
+    for mine, theirs in zip(access.index, other.index, strict=False):
+        by = mine.coefficient(step)
+        if sub(theirs, mine) != (ZERO if by is None else mul(by, rest)):
+            return False
+        moved = moved or by not in (None, ZERO)
+    return moved and len(access.index) == len(other.index)
 
 
 def _one_part(facts: Facts, loads: list[Access]) -> list[Access]:
