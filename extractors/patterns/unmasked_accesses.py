@@ -114,6 +114,21 @@ def resize(x, out, high, wide, by, n, T: tl.constexpr):
 )
 
 
+_SINGLE = "none: single elements, exact extents"
+_NUMBERS = (
+    POINTER
+    + """
+@triton.jit
+def largest(parts, out, n, MANY):
+    row = tl.program_id(0)
+    top = 0.0
+    for k in range(MANY):
+        top = tl.maximum(top, tl.load(parts + row * MANY + k))
+    tl.store(out + row, top)
+"""
+)
+
+
 class UnmaskedAccesses(Pattern):
     """No load or store of a tile by pointers has a mask, or by block pointers a bound to check; or
     stores have one, loads of data have none; or no thread asks where it is."""
@@ -133,9 +148,27 @@ class UnmaskedAccesses(Pattern):
         Case(LEFT, "none: extents are whole tiles"),
         Case(_BLOCKS, "none: extents are whole tiles"),
         Case(_TABLE, _SOME),
+        Case(_NUMBERS, _SINGLE),
         Case(vary(_TABLE, ("table + at)", "table + row % 4 * T + at)")), _SOME),
     )
     near_misses = (
+        NearMiss(
+            vary(_NUMBERS, ("tl.store(out + row, top)", "tl.store(out + row, top, mask=row < n)")),
+            why="the store is masked",
+        ),
+        NearMiss(
+            vary(
+                _NUMBERS,
+                ("    tl.store(out + row", "    if row < n:\n        tl.store(out + row"),
+            ),
+            why="a branch keeps the store inside",
+        ),
+        NearMiss(
+            vary(
+                _NUMBERS, ("    top = 0.0\n", "    if row >= n:\n        return\n    top = 0.0\n")
+            ),
+            why="blocks past the end leave",
+        ),
         NearMiss(
             _RESIZED, why="lanes past the end begin anew", value="none: extents are whole tiles"
         ),
@@ -199,6 +232,8 @@ class UnmaskedAccesses(Pattern):
         if wide and bare and facts.stores and stored:
             around = all(_around(a) for a in wide if a.is_store) and any(a.is_store for a in wide)
             yield self.decide(facts, _AROUND if around else "none: extents are whole tiles", wide)
+        elif not wide and facts.stores and _single(facts):
+            yield self.decide(facts, _SINGLE, facts.accesses)
         elif not any(a.padding for a in facts.loads) and (some := unmasked_beside(facts)):
             yield self.decide(facts, _SOME, some)
 
@@ -228,6 +263,13 @@ class UnmaskedAccesses(Pattern):
             yield self.decide(facts, "none: extents are whole tiles", [*placed, *ids])
         elif placed and (counted := _counted(graph, values, placed)):
             yield self.decide(facts, "none: extents are whole tiles", [*placed, *counted])
+
+
+def _single(facts: Facts) -> bool:
+    """Whether numbers are loaded and stored without masks, and no branch asks where one is."""
+    asked = [n for b in facts.graph.of(OpKind.IF) for n in comparisons(facts, b.op.inputs[0])]
+    placed = any(e.has(AtomKind.BLOCK, AtomKind.INDUCTION) for n in asked for e in sides(facts, n))
+    return not placed and all(a.mode is Mode.POINTER and _bare(a) for a in facts.accesses)
 
 
 def unmasked_beside(facts: Facts) -> list[Access]:
