@@ -11,7 +11,7 @@ from extractors.host.facts import HostFacts
 from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.passes import AHEAD, APART, HANDED_ON, PASSES
 from extractors.host.render import leaves
-from extractors.host.saved import INPUTS, SAVED
+from extractors.host.saved import INPUTS, SAVED, results
 from extractors.host.values import Expr, Value
 from extractors.patterns.loss_with_gradient import BOTH, LossWithGradient
 from extractors.patterns.recompute_from_statistics import RecomputeFromStatistics
@@ -75,15 +75,34 @@ def _of(facts: Facts, value: str | None, kept: set[str]) -> bool:
     return bool(loads) and all(a.array in kept for a in loads)
 
 
-def _kept(host: HostFacts) -> set[str]:
-    """Parameters that get what a forward pass saved, wherever a launch gets something saved."""
+def results_read(detection: Detection, host: HostFacts) -> Iterator[Decision]:
+    """Loads of what a forward pass computed and saved, in a kernel that only a backward pass leads
+    to, unless the program tells itself what it makes again or gets."""
+    pattern = RecomputeFromStatistics()
+    if not any(d.pattern == PASSES and d.value == APART for d in host.decisions):
+        return
+    facts = detection.facts
+    if facts.of_threads or any(d.axis == pattern.axis for d in detection.decisions):
+        return
+    kept = _kept(host, results(host.material) if host.material is not None else set())
+    if read := [a for a in facts.loads if a.array in kept]:
+        yield pattern.decide(facts, "results of the forward pass read back", read)
+
+
+def _kept(host: HostFacts, places: set[int] | None = None) -> set[str]:
+    """Parameters that get what a forward pass saved, or what it saved in some places, wherever a
+    launch gets something of that."""
     found: list[set[str]] = []
     if (material := host.material) is None:
         return set()
     seen = material.machine.unshaped
     for launch in material.launches:
         rows = {name: [seen(leaf) for leaf in leaves(value)] for name, value in launch.args}
-        names = {n for n, row in rows.items() if row and all(map(_is_saved, row))}
+        names = {
+            n
+            for n, row in rows.items()
+            if row and all(_is_saved(v) and (places is None or _place(v) in places) for v in row)
+        }
         found += [names] if names else []
     return set.intersection(*found) if found else set()
 
@@ -92,6 +111,10 @@ def _is_saved(value: Value) -> bool:
     """`ctx.saved_tensors[i]`."""
     at = value.args[0] if isinstance(value, Expr) and value.op == "index" else None
     return isinstance(at, Expr) and at.op == "attr" and at.args[1] == "saved_tensors"
+
+
+def _place(value: Value) -> object:
+    return value.args[1] if isinstance(value, Expr) and len(value.args) > 1 else None
 
 
 def gradients_together(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:

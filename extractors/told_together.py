@@ -27,6 +27,7 @@ from extractors.told_backward import (
     gradient_alone,
     gradients_together,
     loss_beside,
+    results_read,
     with_saved,
 )
 from extractors.told_casts import with_host_casts
@@ -109,7 +110,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program: Sequence[Decision] = (
         *detection.decisions,
         *laid_out(detection, facts),
-        *(again or from_saved(detection, facts)),
+        *(again or [*from_saved(detection, facts)] or results_read(detection, facts)),
         *gradients_together(detection, facts.decisions),
         *loss_beside(detection, facts.decisions),
         *gradient_alone(detection, facts),

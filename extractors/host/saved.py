@@ -47,6 +47,25 @@ def saved(material: Material) -> Iterator[Decision]:
             )  # fmt: skip
 
 
+def results(material: Material) -> set[int]:
+    """Places among what is saved for the backward passes that lead to a kernel, which hold no input
+    of the forward pass: in all of them, where there are several."""
+    found: list[set[int]] = []
+    functions = {f.name: f for f in material.tree.body if isinstance(f, ast.FunctionDef)}
+    for forward, backward in differentiable(material.tree) if material.launches else ():
+        calls = saving(forward) if ways(material, backward) else []
+        for call in calls:
+            if len(calls) > 1 or any(isinstance(one, ast.Starred) for one in call.args):
+                return set()
+            found.append({
+                place
+                for place, one in enumerate(call.args)
+                if (names := names_in(one))
+                and not any(_is_input(functions, forward, name) for name in names)
+            })  # fmt: skip
+    return set.intersection(*found) if found else set()
+
+
 def _given(call: ast.Call) -> set[str]:
     return {name for one in call.args for name in names_in(one)}
 

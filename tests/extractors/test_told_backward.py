@@ -212,3 +212,51 @@ def test_a_kernel_of_the_backward_pass(text: str, together: int, again: int) -> 
     rows = told_together(detect(found.facts.kernel, found.host), found.host)
     assert [d.axis for d in rows if d.value == TOGETHER] == ["fusion"] * together
     assert [d.axis for d in rows if d.value == "recompute activation"] == ["recompute"] * again
+
+
+READ = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def ahead(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * 2.0, mask=at < n)
+
+@triton.jit
+def back(kept, dy, dx, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    v = tl.load(kept + at, mask=at < n)
+    tl.store(dx + at, v * tl.load(dy + at, mask=at < n), mask=at < n)
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        out = torch.empty_like(x)
+        ahead[(4,)](x, out, x.numel(), T=1024)
+        ctx.save_for_backward(x, out)
+        return out
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, out = ctx.saved_tensors
+        dx = torch.empty_like(x)
+        back[(4,)](out, dy, dx, x.numel(), T=1024)
+        return dx, None
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        pytest.param((), True, id="the result"),
+        pytest.param((("back[(4,)](out,", "back[(4,)](x,"),), False, id="an input"),
+        pytest.param((("back[(4,)](out,", "back[(4,)](dy,"),), False, id="what flows back"),
+        pytest.param((("(x, out)\n", "(out, w)\n"),), False, id="an input in its place"),
+    ],
+)
+def test_results_read_back(changes: tuple[tuple[str, str], ...], told: bool) -> None:
+    found = subject(vary(READ, *changes))
+    decisions = told_together(detect(found.facts.kernel, found.host), found.host)
+    values = {d.value for d in decisions if d.axis == "recompute"}
+    assert ("results of the forward pass read back" in values) is told
