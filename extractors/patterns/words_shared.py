@@ -1,0 +1,141 @@
+"""Elements that several lanes load, and words that are loaded once for all numbers in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases_rows import ADD_POINTER
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
+from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.symbolic import ONE, Atom, AtomKind, nested
+from kb.evidence import Decision
+from kb.ops import OpKind
+
+_SAME = "neighbouring lanes read the same element"
+_ONCE = "a word read once for all its fields"
+_UNPACK = (
+    POINTER
+    + """
+@triton.jit
+def unpack(words, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    word = tl.load(words + at // 8, mask=at < n)
+    tl.store(out + at, (word >> ((at % 8) * 4)) & 15, mask=at < n)
+"""
+)
+_UNPACK_TILE = (
+    TILE
+    + """
+@ct.kernel
+def unpack(words, out, T: Int):
+    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
+    word = ct.gather(words, at // 8)
+    ct.scatter(out, at, (word >> ((at % 8) * 4)) & 15)
+"""
+)
+_SPREAD = (
+    POINTER
+    + """
+@triton.jit
+def unpack(words, out, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    field = tl.arange(0, 8)
+    word = tl.load(words + at)
+    code = (word[:, None] >> (field * 4)[None, :]) & 15
+    tl.store(out + at[:, None] * 8 + field[None, :], code)
+"""
+)
+_HALVES = (
+    POINTER
+    + """
+@triton.jit
+def unpack(words, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    word = tl.load(words + at, mask=at < n)
+    tl.store(out + at, word & 15, mask=at < n)
+    tl.store(out + n + at, (word >> 4) & 15, mask=at < n)
+"""
+)
+
+
+class WordsShared(Pattern):
+    """The place that lanes load from is a quotient of their positions; or a loaded word is shifted
+    down by distances that differ along an axis which the load does not have, or by several numbers
+    that are written out."""
+
+    name = "element-loaded-by-several-lanes-or-once-for-its-fields"
+    axis = "load_reuse"
+    source = "Frantar et al., GPTQ (2022), section 4: packed weights"
+    matches = (
+        Case(_UNPACK, _SAME),
+        Case(_UNPACK_TILE, _SAME),
+        Case(_SPREAD, _ONCE),
+        Case(_HALVES, _ONCE),
+    )
+    near_misses = (
+        NearMiss(vary(_UNPACK, ("at // 8", "at // 8 * 8 + at % 8")), why="every lane its own"),
+        NearMiss(vary(_UNPACK_TILE, ("at // 8", "at")), why="every lane its own", value=_SAME),
+        NearMiss(vary(_HALVES, ("word & 15", "word >> 4")), why="one field", value=_ONCE),
+        NearMiss(ADD_POINTER, why="every lane its own"),
+        NearMiss(PRODUCT_POINTER, why="every lane its own"),
+    )
+
+    def find(self, facts: Facts) -> Iterable[Decision]:
+        if facts.of_threads:
+            return
+        same = [a for a in facts.loads if any(_shared(a))]
+        if same:
+            yield self.decide(facts, _SAME, same)
+        fields: dict[Access, list[Node]] = {}
+        for load, shift in _shifts(facts):
+            fields.setdefault(load, []).append(shift)
+        for load, shifts in fields.items():
+            along = any(_lanes(facts, n) - _own(load) for n in shifts)
+            if along or len({_by(facts, n) for n in shifts}) > 1:
+                yield self.decide(facts, _ONCE, [load, *shifts], load.array)
+
+
+def _shared(load: Access) -> Iterator[bool]:
+    """For every axis of lanes, whether it moves the place of a load by a quotient alone."""
+    tops = [atom for index in load.index for atom in index.top()]
+    for lane in _own(load):
+        moving = [atom for atom in tops if lane in _inside(atom)]
+        yield bool(moving) and all(
+            atom.kind is AtomKind.FLOOR_DIV and atom.args[1] != ONE for atom in moving
+        )
+
+
+def _inside(atom: Atom) -> set[str]:
+    """The lanes that an atom is made of."""
+    inner = {a.text for arg in atom.args for e in nested(arg) for a in e.top()}
+    return {atom.text, *inner}
+
+
+def _own(load: Access) -> set[str]:
+    atoms = (atom for index in load.index for atom in index.atoms())
+    return {atom.text for atom in atoms if atom.kind is AtomKind.LANE}
+
+
+def _shifts(facts: Facts) -> Iterator[tuple[Access, Node]]:
+    """What takes a field out of a loaded word: a shift down, or a mask on the word itself."""
+    for node in facts.graph.of(OpKind.SHIFT_RIGHT, OpKind.BIT_AND):
+        word = facts.graph.through(node.op.inputs[0], VIEWS | CASTS)
+        for load in facts.loads:
+            if load.value == word:
+                yield load, node
+
+
+def _by(facts: Facts, node: Node) -> str:
+    """How far a word is shifted; not at all where its low bits are masked out."""
+    by = facts.values.expr(node.op.inputs[1])
+    return "0" if node.op.kind == OpKind.BIT_AND else str(by)
+
+
+def _lanes(facts: Facts, node: Node) -> set[str]:
+    if node.op.kind == OpKind.BIT_AND:
+        return set()
+    atoms = facts.values.expr(node.op.inputs[1]).atoms()
+    return {atom.text for atom in atoms if atom.kind is AtomKind.LANE}
