@@ -236,8 +236,7 @@ class Library(Containers):
                 return None
         name = _kernel_name(kernel)
         names = self.parameter_names(name) if name else ()
-        if name is not None:
-            self.machine.by_function.add(name.name)
+        self.machine.by_function |= {one.name for one in kernels}
         if not isinstance(row, tuple):
             self.note("a launch whose arguments cannot be told", node)
             row = ()

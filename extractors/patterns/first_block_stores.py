@@ -58,7 +58,8 @@ _MASKED = vary(
 
 class FirstBlockStores(Pattern):
     """A branch or a mask that asks whether a block is the first along an axis of the grid holds the
-    store of an array whose places that axis does not move; other arrays are stored by all."""
+    store of what all blocks have, at places that the axis does not move; other arrays are stored by
+    all."""
 
     name = "stored-by-the-first-block-of-an-axis"
     axis = "side_output"
@@ -66,6 +67,12 @@ class FirstBlockStores(Pattern):
     matches = (Case(_NORM, _VALUE), Case(_NORM_TILE, _VALUE), Case(_MASKED, _VALUE))
     near_misses = (
         NearMiss(vary(_NORM, ("if part == 0", "if row == 0")), why="each part of a row, in turn"),
+        NearMiss(
+            vary(
+                _NORM, ("tl.store(sizes + row, size)", "tl.store(sizes + row, tl.sum(u, axis=0))")
+            ),
+            why="work of the first block alone",
+        ),
         NearMiss(vary(_NORM, ("if part == 0", "if n == 0")), why="the same for all blocks"),
         NearMiss(vary(_NORM_TILE, ("part == 0", "part > 0")), why="all blocks but the first"),
         NearMiss(vary(_NORM, ("part == 0", "(part == 0) | (n < T)")), why="or all of them"),
@@ -104,9 +111,11 @@ def _first(facts: Facts, store: Access) -> Iterator[Node]:
     """The comparisons that let the first block along an axis alone store, at a place that says
     nothing of the axis."""
     asked = [(store.mask, 0)]
+    made = facts.graph.producer(facts.graph.core(store.value))
     for node in (store.node, *store.node.around()):
-        if node.parent is not None and node.parent.op.kind == OpKind.IF:
-            asked.append((node.parent.op.inputs[0], node.branch))
+        around = node.parent
+        if around is not None and around.op.kind == OpKind.IF and not _inside(made, around):
+            asked.append((around.op.inputs[0], node.branch))
     for condition, side in asked:
         for test in (
             comparisons(facts, condition) if side == 0 and not _mixed(facts, condition) else ()
@@ -114,6 +123,11 @@ def _first(facts: Facts, store: Access) -> Iterator[Node]:
             place = _axis(facts, test)
             if place is not None and not _moved(store, place):
                 yield test
+
+
+def _inside(made: Node | None, branch: Node) -> bool:
+    """Whether a branch makes a value of its own: work of the first block, no result of all."""
+    return made is not None and made.inside(branch)
 
 
 def _otherwise(facts: Facts, store: Access) -> bool:

@@ -64,7 +64,7 @@ def unpack(words, out, n, T: tl.constexpr):
 class WordsShared(Pattern):
     """The place that lanes load from is a quotient of their positions; or a loaded word is shifted
     down by distances that differ along an axis which the load does not have, or by several numbers
-    that are written out."""
+    that are written out. The former is told where neither products nor words are shared."""
 
     name = "element-loaded-by-several-lanes-or-once-for-its-fields"
     axis = "load_reuse"
@@ -86,16 +86,20 @@ class WordsShared(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.of_threads:
             return
-        same = [a for a in facts.loads if any(_shared(a))]
-        if same:
-            yield self.decide(facts, _SAME, same)
         fields: dict[Access, list[Node]] = {}
         for load, shift in _shifts(facts):
             fields.setdefault(load, []).append(shift)
+        once: list[tuple[Access, list[Node]]] = []
         for load, shifts in fields.items():
             along = any(_lanes(facts, n) - _own(load) for n in shifts)
             if along or len({_by(facts, n) for n in shifts}) > 1:
-                yield self.decide(facts, _ONCE, [load, *shifts], load.array)
+                once.append((load, shifts))
+        for load, shifts in once:
+            yield self.decide(facts, _ONCE, [load, *shifts], load.array)
+        if not once and not facts.contractions:
+            same = [a for a in facts.loads if any(_shared(a))]
+            if same:
+                yield self.decide(facts, _SAME, same)
 
 
 def _shared(load: Access) -> Iterator[bool]:
