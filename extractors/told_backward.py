@@ -76,8 +76,8 @@ def _of(facts: Facts, value: str | None, kept: set[str]) -> bool:
 
 
 def results_read(detection: Detection, host: HostFacts) -> Iterator[Decision]:
-    """Loads of what a forward pass computed and saved, in a kernel that only a backward pass leads
-    to, unless the program tells itself what it makes again or gets."""
+    """Loads of tiles of what a forward pass computed and saved, in a kernel that only a backward
+    pass leads to, unless the program tells itself what it makes again or gets."""
     pattern = RecomputeFromStatistics()
     if not any(d.pattern == PASSES and d.value == APART for d in host.decisions):
         return
@@ -85,7 +85,8 @@ def results_read(detection: Detection, host: HostFacts) -> Iterator[Decision]:
     if facts.of_threads or any(d.axis == pattern.axis for d in detection.decisions):
         return
     kept = _kept(host, results(host.material) if host.material is not None else set())
-    if read := [a for a in facts.loads if a.array in kept]:
+    data = [a for a in facts.loads if facts.types.shape(a.value)]
+    if read := [a for a in data if a.array in kept and a.value not in facts.offset_loads]:
         yield pattern.decide(facts, "results of the forward pass read back", read)
 
 

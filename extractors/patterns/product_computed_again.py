@@ -147,6 +147,25 @@ class ProductComputedAgain(Pattern):
             ),
             why="rows of both axes",
         ),
+        NearMiss(
+            vary(
+                _ROW,
+                ("row = tl.program_id(0)", "row = tl.program_id(0)\n    pair = row // 2"),
+                ("own = tl.program_id(1) * T", "own = row * 8 + pair * T"),
+            ),
+            why="what tells the row tells the place",
+        ),
+        NearMiss(
+            vary(
+                _ROW,
+                (
+                    "    v = tl.load(x + row * n + at, mask=at < n, other=0.0)\n",
+                    "    if tl.program_id(1) == 0:\n        v = tl.load(x + row * n + at)\n"
+                    "    else:\n        v = tl.load(w + row * n + at)\n",
+                ),
+            ),
+            why="blocks choose what they sum",
+        ),
         NearMiss(_WALK, why="every block walks rows of its own"),
         NearMiss(
             vary(_ROW, ("tl.sum(v * v,", "tl.sum(tl.where(at == 3, v, 0.0),")),
@@ -197,7 +216,7 @@ def _statistics(facts: Facts) -> list[Node | Access]:
         own = {place for load in loads for place in _places(facts, load)}
         ids = {name for load in loads for name in _ids(facts, load)}
         stores = [s for s in facts.stored_in(total.result) if not s.is_atomic]
-        apart = [s for s in stores if own < _places(facts, s) or _ids(facts, s) - ids]
+        apart = [s for s in stores if _further(facts, s, own) or _ids(facts, s) - ids]
         if apart and len(apart) == len(stores):
             return [total, *loads, *apart]
     return []
@@ -209,7 +228,17 @@ def _of_block(facts: Facts, total: Node, loads: list[Access]) -> bool:
     above = facts.graph.upstream(total.op.inputs[0], lambda n: n.op.kind in READS)
     own = {name for load in loads for name in _ids(facts, load)}
     ids = [facts.values.expr(n.result) for n in above if n.op.kind == OpKind.BLOCK_ID]
-    return any(str(one) not in own for one in ids)
+    held = [b.op.inputs[0] for load in loads for b in facts.guards(load.node)]
+    chosen = any(facts.graph.roots(condition, OpKind.BLOCK_ID) for condition in held)
+    return chosen or any(str(one) not in own for one in ids)
+
+
+def _further(facts: Facts, store: Access, own: set[str]) -> bool:
+    """Whether all that says where a sum is from says where a store goes, and something that it does
+    not tell."""
+    tops = [atom for index in _index(facts, store) for atom in index.top()]
+    told = {a.text for a in tops if {p.text for arg in a.args for p in arg.top()} & own}
+    return own < _places(facts, store) - (told - own)
 
 
 def _ids(facts: Facts, access: Access) -> set[str]:

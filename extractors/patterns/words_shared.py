@@ -10,7 +10,7 @@ from extractors.patterns.cases_rows import ADD_POINTER
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.symbolic import ONE, Atom, AtomKind, nested
+from kb.analysis.symbolic import ONE, Atom, AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -77,6 +77,10 @@ class WordsShared(Pattern):
     )
     near_misses = (
         NearMiss(vary(_UNPACK, ("at // 8", "at // 8 * 8 + at % 8")), why="every lane its own"),
+        NearMiss(
+            vary(_UNPACK, ("words + at // 8", "words + at // 64 * 8 + at % 64 % 8")),
+            why="the rest moves lanes on",
+        ),
         NearMiss(vary(_UNPACK_TILE, ("at // 8", "at")), why="every lane its own", value=_SAME),
         NearMiss(vary(_HALVES, ("word & 15", "word >> 4")), why="one field", value=_ONCE),
         NearMiss(ADD_POINTER, why="every lane its own"),
@@ -114,7 +118,7 @@ def _shared(load: Access) -> Iterator[bool]:
 
 def _inside(atom: Atom) -> set[str]:
     """The lanes that an atom is made of."""
-    inner = {a.text for arg in atom.args for e in nested(arg) for a in e.top()}
+    inner = {a.text for arg in atom.args for a in arg.atoms()}
     return {atom.text, *inner}
 
 
