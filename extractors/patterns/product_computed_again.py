@@ -166,6 +166,16 @@ class ProductComputedAgain(Pattern):
             ),
             why="blocks choose what they sum",
         ),
+        NearMiss(
+            vary(
+                _ROW,
+                (
+                    "x + row * n + at, mask=at < n, other=0.0)\n    r",
+                    "x + row * n + at, mask=at < tl.program_id(1), other=0.0)\n    r",
+                ),
+            ),
+            why="every block sums up to its own place",
+        ),
         NearMiss(_WALK, why="every block walks rows of its own"),
         NearMiss(
             vary(_ROW, ("tl.sum(v * v,", "tl.sum(tl.where(at == 3, v, 0.0),")),
@@ -224,8 +234,9 @@ def _statistics(facts: Facts) -> list[Node | Access]:
 
 def _of_block(facts: Facts, total: Node, loads: list[Access]) -> bool:
     """Whether something beside the loads, or where they lie, tells a sum of one block from that of
-    another."""
-    above = facts.graph.upstream(total.op.inputs[0], lambda n: n.op.kind in READS)
+    another: what it is made of, what the loads leave out, or which of them are done."""
+    values = [total.op.inputs[0], *(load.mask for load in loads if load.mask is not None)]
+    above = [n for v in values for n in facts.graph.upstream(v, lambda n: n.op.kind in READS)]
     own = {name for load in loads for name in _ids(facts, load)}
     ids = [facts.values.expr(n.result) for n in above if n.op.kind == OpKind.BLOCK_ID]
     held = [b.op.inputs[0] for load in loads for b in facts.guards(load.node)]
