@@ -16,6 +16,7 @@ from kb.ops import OpKind
 
 _SAME = "neighbouring lanes read the same element"
 _ONCE = "a word read once for all its fields"
+_WIDTHS = (1, 2, 4, 8, 16)
 _UNPACK = (
     POINTER
     + """
@@ -63,8 +64,9 @@ def unpack(words, out, n, T: tl.constexpr):
 
 class WordsShared(Pattern):
     """The place that lanes load from is a quotient of their positions; or a loaded word is shifted
-    down by distances that differ along an axis which the load does not have, or by several numbers
-    that are written out. The former is told where neither products nor words are shared."""
+    down by distances that differ along an axis which the load does not have, or by numbers that
+    are written out, to fields of one width. The former is told where neither products nor words
+    are shared."""
 
     name = "element-loaded-by-several-lanes-or-once-for-its-fields"
     axis = "load_reuse"
@@ -83,6 +85,14 @@ class WordsShared(Pattern):
         ),
         NearMiss(vary(_UNPACK_TILE, ("at // 8", "at")), why="every lane its own", value=_SAME),
         NearMiss(vary(_HALVES, ("word & 15", "word >> 4")), why="one field", value=_ONCE),
+        NearMiss(
+            vary(_HALVES, ("word & 15", "word & 31"), (">> 4) & 15", ">> 5)")),
+            why="the word and the bit that a number names",
+        ),
+        NearMiss(
+            vary(_HALVES, ("word & 15", "word & 127"), (">> 4) & 15", ">> 7) & 1")),
+            why="a sign, and the rest",
+        ),
         NearMiss(ADD_POINTER, why="every lane its own"),
         NearMiss(PRODUCT_POINTER, why="every lane its own"),
     )
@@ -96,7 +106,7 @@ class WordsShared(Pattern):
         once: list[tuple[Access, list[Node]]] = []
         for load, shifts in fields.items():
             along = any(_lanes(facts, n) - _own(load) for n in shifts)
-            if along or len({_by(facts, n) for n in shifts}) > 1:
+            if along or _fields(facts, shifts):
                 once.append((load, shifts))
         for load, shifts in once:
             yield self.decide(facts, _ONCE, [load, *shifts], load.array)
@@ -136,10 +146,21 @@ def _shifts(facts: Facts) -> Iterator[tuple[Access, Node]]:
                 yield load, node
 
 
-def _by(facts: Facts, node: Node) -> str:
-    """How far a word is shifted; not at all where its low bits are masked out."""
-    by = facts.values.expr(node.op.inputs[1])
-    return "0" if node.op.kind == OpKind.BIT_AND else str(by)
+def _fields(facts: Facts, nodes: list[Node]) -> bool:
+    """Whether the low bits of a word are kept, and others are shifted down: fields of one width,
+    which is a power of two."""
+    kept = {facts.values.literal(n.op.inputs[1]) for n in nodes if n.op.kind == OpKind.BIT_AND}
+    moved = [n for n in nodes if n.op.kind == OpKind.SHIFT_RIGHT]
+    over = [
+        facts.values.literal(user.op.inputs[1])
+        for n in moved
+        for user in facts.graph.users(n.result)
+        if user.op.kind == OpKind.BIT_AND
+    ]
+    width = next((b for b in _WIDTHS if kept == {(1 << b) - 1}), 0)
+    by = [facts.values.expr(n.op.inputs[1]).constant for n in moved]
+    even = width > 0 and bool(by) and all(b is not None and b > 0 == b % width for b in by)
+    return even and set(over) <= kept
 
 
 def _lanes(facts: Facts, node: Node) -> set[str]:
