@@ -37,9 +37,26 @@ def written_whole(
         if sizes is None:
             return False
         told.update(_values(material, launch, sizes))
+        told.update(_tiles(facts, launch, store))
     told.update(_factors(launch.grid))
     whole = {_counted(made), *(_counted(one) for one in _likes(material, made))}
-    return bool(told & whole) or all(dim == 1 or dim in told for dim in dims)
+    return bool(told & whole) or all(_through(dim, told) for dim in dims)
+
+
+def _through(dim: Value, told: set[Value]) -> bool:
+    """Whether an extent is gone through: it is one, or it or each of its factors was told."""
+    if dim == 1 or dim in told:
+        return True
+    factors = dim.args if isinstance(dim, Expr) and dim.op == "*" else ()
+    return bool(factors) and all(_through(one, told) for one in factors)
+
+
+def _tiles(facts: Facts, launch: LaunchRecord, store: Access) -> Iterator[Value]:
+    """What a launch gives for the extents of the tile that is stored."""
+    given = dict(launch.args)
+    for extent in facts.types.shape(store.value):
+        if extent in facts.constexprs:
+            yield from leaves(given.get(extent))
 
 
 def _counted(array: Value) -> Value:

@@ -55,7 +55,11 @@ class CountOverflow(Rule):
     size of a tile, is computed in 32 bits: past 2147483647 elements it wraps around."""
 
     name = "count-overflow"
-    matches = (Case(_FLAT, "`x`, `out`"), Case(_GATHERED, "`x`, `out`"))
+    matches = (
+        Case(_FLAT, "`x`, `out`"),
+        Case(_GATHERED, "`x`, `out`"),
+        Case(vary(_FLAT, ("tl.program_id(0) * T", "tl.program_id(0) * T * 4")), "`x`, `out`"),
+    )
     near_misses = (
         NearMiss(
             vary(_FLAT, ("tl.program_id(0) * T", "tl.program_id(0).to(tl.int64) * T")),

@@ -109,6 +109,56 @@ def run(x):
     return out
 """
 )
+_TILES = vary(
+    _ROWS,
+    (
+        "for row in range(tl.program_id(0), m, tl.num_programs(0)):",
+        "for t in range(tl.program_id(0), tl.cdiv(m, 8) * tl.cdiv(n, T), tl.num_programs(0)):\n"
+        "        row = (t // tl.cdiv(n, T)) * 8 + tl.arange(0, 8)[:, None]",
+    ),
+)
+_PICKED = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def pick(x, at, out, m, n, T: tl.constexpr):
+    row = tl.program_id(0) * T + tl.arange(0, T)
+    column = tl.load(at + row, mask=row < m, other=0)
+    tl.store(out + row, tl.load(x + row * n + column, mask=row < m, other=0.0), mask=row < m)
+
+def run(x, at):
+    m, n = x.shape
+    out = torch.empty(m)
+    pick[(triton.cdiv(m, 128),)](x, at, out, m, n, 128)
+    return out
+"""
+)
+_MADE = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def look_up(ids, table, out, m, N: tl.constexpr, T: tl.constexpr):
+    row, at = tl.program_id(0) * T + tl.arange(0, T), tl.arange(0, 128)
+    word = tl.load(ids + row, mask=row < m, other=0)
+    v = tl.load(table + word[:, None] * N + at[None, :])
+    tl.store(out + row[:, None] * N + at[None, :], v, mask=row[:, None] < m)
+
+def run(ids, table):
+    m, n = ids.numel(), table.shape[1]
+    out = torch.empty(m, n)
+    look_up[(triton.cdiv(m, 16),)](ids, table, out, m, n, 16)
+    return out
+"""
+)
+_ONE = """
+__global__ void clear(float* out, const int* starts, int stride) {
+  int row = starts[blockIdx.y] + blockIdx.x;
+  float* mine = out + row * stride;
+  for (int i = threadIdx.x; i < stride; i += blockDim.x) { mine[i] = 0.0f; }
+}
+"""
 _KNOWN = vary(_SCALE, ("sx, n, T", "sx: tl.constexpr, n, T"))
 _STACKED = (
     POINTER
@@ -145,9 +195,21 @@ class IndexOverflow(Rule):
         Case(STARTS, "`x`"),
         Case(vary(PACKED, ("lanes<T>::value", "4")), "`out`"),
         Case(_STACKED, "afterwards"),
+        Case(_TILES, "`x`"),
+        Case(_PICKED, "`x`"),
+        Case(_MADE, "`out`"),
+        Case(_ONE, "`out`"),
         Case(vary(FIELD, ("blockIdx.x * s.width + i", "(blockIdx.x * s.rows + i) * 64")), "`x`"),
     )
     near_misses = (
+        NearMiss(
+            vary(_MADE, ("torch.empty(m, n)", "torch.empty(m, 8 * table.shape[0])")),
+            why="the array was made with another extent",
+        ),
+        NearMiss(
+            vary(_ONE, ("int row = starts", "long row = starts")),
+            why="the number of the row has 64 bits",
+        ),
         NearMiss(
             vary(_STACKED, ("(b * t).to(tl.int64)", "b.to(tl.int64) * t")),
             why="one of the sizes is widened before it is multiplied",
@@ -276,7 +338,8 @@ class IndexOverflow(Rule):
         own = own_sizes(subject.host.material, facts.constexprs, arrays_read)
         for access in facts.accesses:
             shape = facts.types.shape(access.value)
-            if access.array is None or all(extent == "1" for extent in shape):
+            one = not facts.of_threads and all(extent == "1" for extent in shape)
+            if access.array is None or one:
                 continue
             if len(access.index) > 1:
                 continue  # each axis has its own index: the number of a row fits

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from extractors.host.callers import MAX_STEPS, handed, leading
+from extractors.host.callers import MAX_STEPS, called, handed, leading
 from extractors.host.events import LaunchRecord
-from extractors.host.facts import Material
+from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.patterns.cases import TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
@@ -55,11 +55,34 @@ _WRITTEN = vary(
 )
 
 
+_GRADIENT = (
+    ROWS_POINTER
+    + """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        scale = grad.item()
+        return run(x) * scale
+
+def run(x):
+    out = torch.empty_like(x)
+    rows[(x.shape[0],)](x, out, x.shape[1], 1024)
+    return out
+"""
+)
+
+
 class WaitsForDevice(Rule):
     """A function on the way to a launch brings to the host what is computed from the elements of
-    tensors: a sum, a largest element, whether two are equal, what the kernel wrote; or a condition
-    of it rests on such. The host stops there until the device
-    has done all that was asked of it."""
+    tensors: a sum, a largest element, whether two are equal, what the kernel wrote, a gradient that
+    the backward pass is given, what was made for a device; or a condition of it rests on such. The
+    host stops there until the device has done all that was asked of it."""
 
     name = "waits-for-device"
     matches = (
@@ -78,6 +101,29 @@ class WaitsForDevice(Rule):
             "kept == 0",
         ),
         Case(_WRITTEN, "`out.item()`"),
+        Case(_GRADIENT, "`grad.item()`"),
+        Case(
+            vary(
+                _GRADIENT, ("grad.item()", "1.0\n        if grad != 1.0:\n            scale = 2.0")
+            ),
+            "grad != 1.0",
+        ),
+        Case(
+            vary(
+                _TILES,
+                (
+                    "torch.equal(grad, torch.tensor(1.0, device=grad.device))",
+                    "torch.ne(grad, torch.tensor(1.0, device=grad.device))",
+                ),
+            ),
+            "torch.ne",
+        ),
+        Case(
+            vary(
+                _ROWS, ("(labels != -100).sum().item()", "torch.zeros(1, device=x.device).item()")
+            ),
+            "item()",
+        ),
     )
     near_misses = (
         NearMiss(vary(_ROWS, (".sum().item()", ".sum()")), why="the sum stays on the device"),
@@ -97,6 +143,18 @@ class WaitsForDevice(Rule):
         ),
         NearMiss(vary(_WRITTEN, ("out.item()", "x.item()")), why="perhaps of the host"),
         NearMiss(
+            vary(_GRADIENT, ("grad.item()", "1.0\n        if grad is None:\n            return x")),
+            why="whether there is a gradient is known on the host",
+        ),
+        NearMiss(
+            vary(_GRADIENT, ("    @staticmethod\n    def backward", "    def backward")),
+            why="no pass of PyTorch",
+        ),
+        NearMiss(
+            vary(_ROWS, ("(labels != -100).sum()", 'torch.zeros(1, device="cpu")')),
+            why="a tensor of the host",
+        ),
+        NearMiss(
             vary(_ROWS, ("def run", "def other(x):\n    return x.sum().item()\n\ndef run"),
                  ("(labels != -100).sum().item()", "2")),
             why="a function that does not lead to the launch",
@@ -113,7 +171,7 @@ class WaitsForDevice(Rule):
         material = subject.host.material
         found: dict[Lines, str] = {}
         for launch in material.sites() if material is not None else ():
-            for function in leading(material, launch) if material is not None else ():
+            for function in _leading(material, launch) if material is not None else ():
                 written = _written(subject, material, launch) if material is not None else set()
                 for call in _waits(material, function, written) if material is not None else ():
                     found.setdefault(lines_of(call), ast.unparse(call))
@@ -129,6 +187,21 @@ class WaitsForDevice(Rule):
             )
 
 
+def _leading(material: Material, launch: LaunchRecord) -> list[ast.FunctionDef]:
+    """The functions on the way to a launch, and the pass of PyTorch that calls the first."""
+    found = leading(material, launch)
+    if not found or any(_pass(one) for one in found):
+        return found
+    passes = [one for one in functions_of(material.tree) if _pass(one)]
+    return [*(one for one in passes if found[0].name in called(one)), *found]
+
+
+def _pass(function: ast.FunctionDef) -> bool:
+    static = any(isinstance(one, ast.Name) and one.id == "staticmethod"
+                 for one in function.decorator_list)  # fmt: skip
+    return static and function.name in ("forward", "backward")
+
+
 def _written(subject: Subject, material: Material, launch: LaunchRecord) -> set[str]:
     """Names of the arrays that a launch hands over and that the kernel writes."""
     stored = dict.fromkeys(a.array for a in subject.facts.stores if a.array is not None)
@@ -140,9 +213,12 @@ def _waits(material: Material, function: ast.FunctionDef, written: set[str]) -> 
     """What brings to the host what was computed from the elements of tensors, or what a kernel has
     written: calls, and conditions of the host that rest on such."""
     tests = [one.test for one in each(function, ast.If)]
+    given = _gradients(function)
     for test in (*tests, *(one.test for one in each(function, ast.While))):
         for asked in _asked(test):
-            if isinstance(asked, ast.Name | ast.Call) and _folded(material, asked, MAX_STEPS):
+            if isinstance(asked, ast.Name | ast.Call) and (
+                _folded(material, asked, MAX_STEPS) or _compares(material, asked, given)
+            ):
                 yield test
     for call in each(function, ast.Call):
         asked = call.func
@@ -155,9 +231,49 @@ def _waits(material: Material, function: ast.FunctionDef, written: set[str]) -> 
             and (
                 _folded(material, asked.value, MAX_STEPS)
                 or (isinstance(asked.value, ast.Name) and asked.value.id in written)
+                or _on_device(material, asked.value, given)
             )
         ):
             yield call
+
+
+def _gradients(function: ast.FunctionDef) -> set[str]:
+    """The gradients that a backward pass of PyTorch is given: tensors of the device that the
+    forward pass ran on."""
+    named = [one.arg for one in function.args.args[1:]]
+    return set(named) if _pass(function) and function.name == "backward" else set()
+
+
+def _compares(material: Material, asked: ast.expr, given: set[str]) -> bool:
+    """Whether a condition is a tensor of the device, or what PyTorch's own comparison makes of
+    one."""
+    function = asked.func if isinstance(asked, ast.Call) else None
+    if isinstance(asked, ast.Call) and function is not None:
+        compared = ast.unparse(function).removeprefix("torch.") in _COMPARED
+        return compared and any(_on_device(material, one, given) for one in asked.args)
+    return _on_device(material, asked, given)
+
+
+def _on_device(material: Material, value: ast.expr, given: set[str]) -> bool:
+    """Whether a value is a gradient of those given, or a tensor that is made for a device."""
+    if isinstance(value, ast.Name) and material.origins is not None:
+        made, passed = material.origins.sources(value)
+        if value.id in given and not made:
+            return True
+        return bool(made) and not passed and all(_made_for(one) for one in made)
+    return _made_for(value)
+
+
+def _made_for(value: ast.expr) -> bool:
+    """Whether a call makes a tensor and says for which device, one that is not the host."""
+    if not isinstance(value, ast.Call) or _of_host(value):
+        return False
+    name = ast.unparse(value.func)
+    return name in _MAKERS and any(word.arg == "device" for word in value.keywords)
+
+
+_MAKERS = frozenset(f"torch.{name}" for name in ("zeros", "empty", "ones", "full", "tensor"))
+_COMPARED = frozenset({"ne", "eq", "gt", "ge", "lt", "le"})
 
 
 def _asked(test: ast.expr) -> Iterator[ast.expr]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from extractors.host.callers import handed
 from extractors.host.events import LaunchRecord
@@ -90,10 +90,29 @@ def run(x, k):
 )
 
 
+_TILED = (
+    TILE
+    + """
+import torch
+@ct.kernel
+def fill(x, out, HEADS: Int, T: Int, D: Int):
+    at = (ct.bid(0) // HEADS, ct.bid(0) % HEADS, ct.bid(1), 0)
+    ct.store(out, index=at, tile=ct.load(x, index=(0, 0), shape=(1, 1, T, D)))
+
+def run(q, x):
+    b, h, s, d = q.shape
+    out = torch.zeros_like(q)
+    ct.launch(None, (b * h, ct.cdiv(s, 64), 1), fill, (x, out, h, 64, d))
+    return out
+"""
+)
+
+
 class ZerosOverwritten(Rule):
     """The host makes an array of zeros, and the kernel stores to all of it: to each place that it
-    reads of another in whose shape it was made, or through each of its extents, in blocks, loops or
-    lanes that it holds below the extent; it neither reads the zeros nor adds to them."""
+    reads of another in whose shape it was made, or through each of its extents, in blocks, loops,
+    lanes that it holds below the extent or tiles as large; it neither reads the zeros nor adds to
+    them."""
 
     name = "zeros-overwritten"
     matches = (
@@ -101,9 +120,22 @@ class ZerosOverwritten(Rule):
         Case(_TILES, "`out`"),
         Case(_SUMS, "`sums`"),
         Case(_GAINED, "`out`"),
+        Case(_TILED, "`out`"),
+        Case(
+            vary(
+                _ROWS,
+                ("def run(x)", "def run(x, own)"),
+                ("out = torch.zeros_like(x)", "out = x if own else torch.zeros_like(x)"),
+            ),
+            "`out`",
+        ),
         Case(vary(_GAINED, ("zeros(m, k)", "zeros(m, 2 * k)"), ("m, k, 1024)", "m, 2 * k, 1024)"))),
     )
     near_misses = (
+        NearMiss(
+            vary(_TILED, ("(x, out, h, 64, d)", "(x, out, h, 64, 32)")),
+            why="the tile need not be as wide as a row",
+        ),
         NearMiss(vary(_SUMS, ("x.shape[0], 1, 1", "x.shape[0] - 1, 1, 1")), why="one row is left"),
         NearMiss(
             vary(_GAINED, ("zeros(m, k)", "zeros(m, k + 1)")), why="the rows end before the array"
@@ -209,7 +241,8 @@ def _zeros_alone(material: Material, launch: LaunchRecord, name: str) -> bool:
     given = handed(material, launch, name)
     if material.origins is None or not isinstance(given, ast.Name):
         return False
-    return all(map(_is_zeros, material.origins.sources(given)[0]))
+    made = [one for value in material.origins.sources(given)[0] for one in _sides(value)]
+    return all(_is_zeros(one) or _is_none(one) for one in made)
 
 
 def _zeroed(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
@@ -217,7 +250,21 @@ def _zeroed(material: Material, launch: LaunchRecord, name: str) -> set[Lines]:
     given = handed(material, launch, name)
     if material.origins is None or not isinstance(given, ast.Name):
         return set()
-    return {lines_of(one) for one in material.origins.sources(given)[0] if _is_zeros(one)}
+    made = material.origins.sources(given)[0]
+    return {lines_of(one) for value in made for one in _sides(value) if _is_zeros(one)}
+
+
+def _sides(made: ast.expr) -> Iterator[ast.expr]:
+    """What a value is, whatever the conditions in it say."""
+    if isinstance(made, ast.IfExp):
+        yield from _sides(made.body)
+        yield from _sides(made.orelse)
+    else:
+        yield made
+
+
+def _is_none(made: ast.expr) -> bool:
+    return isinstance(made, ast.Constant) and made.value is None
 
 
 def _is_zeros(made: ast.expr) -> bool:

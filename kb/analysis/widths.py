@@ -123,11 +123,20 @@ def short_counts(facts: Facts, widths: Widths, access: Access) -> Iterator[Node]
 
 
 def _of_tile(facts: Facts, product: Node, moved: bool) -> bool:
-    """A product of a block index and a number that is known before the launch."""
+    """A product of a block index and numbers that are known before the launch."""
     left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
     return any(
-        one.atom is not None and one.atom.kind is AtomKind.BLOCK and facts.values.compile_time(by)
+        _blocks(facts, one) and facts.values.compile_time(by)
         for one, by in ((left, right), (right, left))
+    )
+
+
+def _blocks(facts: Facts, expr: Expr) -> bool:
+    """Whether a number is a block index, perhaps times numbers that are known before the launch."""
+    factors = expr.terms[0][0] if len(expr.terms) == 1 else ()
+    others = [atom for atom in factors if atom.kind is not AtomKind.BLOCK]
+    return len(factors) - len(others) == 1 and all(
+        facts.values.compile_time(of(one)) for one in others
     )
 
 
@@ -140,7 +149,7 @@ def _short(
         return  # what looks like the array is a factor: the base of the offset is not known
     address = access.node.op.operand("pointer") or access.node.op.operand("index") or ""
     starts = facts.values.items(address)
-    pending, seen = [(value, False) for value in starts], set(starts)
+    pending, seen = [(value, _one_axis(facts, access)) for value in starts], set(starts)
     found: list[Node] = []
     for value, moved in pending:
         node = facts.graph.producer(value)
@@ -157,6 +166,13 @@ def _short(
                     seen.add(feed)
                     pending.append((feed, moved or _moves(facts, feed, value)))
     yield from found
+
+
+def _one_axis(facts: Facts, access: Access) -> bool:
+    """Whether the lanes of an access lie along one axis and one axis of the grid moves them: what
+    is multiplied are rows, of each of which there is one element."""
+    blocks = {one for expr in access.index for one in expr.atoms() if one.kind is AtomKind.BLOCK}
+    return not facts.of_threads and len(facts.types.shape(access.value)) == 1 == len(blocks)
 
 
 def _places(expr: Expr) -> set[str]:
@@ -187,7 +203,7 @@ def _grows(facts: Facts, product: Node, moved: bool, *, sizes: frozenset[str]) -
 
     Lanes of the last axis alone are columns: their offset is less than a row; what they are divided
     by tells rows. Lanes of threads may have a row each. `moved` says that a view puts lanes along
-    another axis before they are added to the address.
+    another axis before they are added to the address, or that the access has one axis.
     """
     left, right = (facts.values.expr(v) for v in product.op.inputs[:2])
     columns = not facts.of_threads and (along(left) | along(right)) == {"-1"}
@@ -236,9 +252,16 @@ def items(facts: Facts, expr: Expr) -> list[Atom]:
         if loop.high is not None
         and loop.low is not None
         and facts.values.expr(loop.low).has(AtomKind.BLOCK)
-        and _runtime(facts, facts.values.expr(loop.high))
+        and _follows(facts, facts.values.expr(loop.high))
     }
     return [a for a in expr.atoms() if a.kind is AtomKind.INDUCTION and a.value in taken]
+
+
+def _follows(facts: Facts, high: Expr) -> bool:
+    """Whether the end of a loop is a size that is known at the launch only, or counts its tiles."""
+    return _runtime(facts, high) or any(
+        atom.kind is AtomKind.CEIL_DIV and _runtime(facts, atom.args[0]) for atom in high.top()
+    )
 
 
 def _undone(quotient: Expr, factor: Expr) -> bool:
