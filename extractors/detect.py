@@ -9,6 +9,7 @@ from extractors.exact_grids import exact_grids
 from extractors.host.facts import HostFacts
 from extractors.longest import longest
 from extractors.patterns.registry import patterns
+from extractors.reach import reach
 from extractors.rules.base import Subject
 from extractors.rules.registry import findings_of
 from extractors.twins import same_shapes
@@ -79,17 +80,20 @@ def detect(kernel: Kernel, host: HostFacts | None = None) -> Detection:
 def _detect(kernel: Kernel, host: HostFacts) -> Detection:
     facts = Facts(kernel)
     ops = [op for op in kernel_ops(kernel) if op.kind not in TERMINATORS]
+    subject = Subject(facts, host)
+    own = constraints_of(facts)
     return Detection(
         decisions=decisions_of(facts),
         operation=operation_of(facts),
         parameters=parameters_of(facts),
         constraints=(
-            *constraints_of(facts),
+            *own,
             *longest(facts, host),
             *same_shapes(facts, host),
             *exact_grids(facts, host),
+            *reach(subject, own),
         ),
-        findings=findings_of(Subject(facts, host)),
+        findings=findings_of(subject),
         operations=len(ops),
         opaque=sum(op.kind == OpKind.OPAQUE for op in ops),
         facts=facts,

@@ -90,35 +90,44 @@ class CountOverflow(Rule):
     seen = (Seen("flag-gems", "flag_gems/ops/prelu.py", "prelu_kernel", 23),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
-        facts = subject.facts
-        if facts.of_threads or limited(subject.host.material):
-            return
-        widths = Widths(facts)
-        found: dict[Node, None] = {}
-        arrays: dict[str, None] = {}
-        for access in facts.accesses:
-            one_row = access.mode in (Mode.POINTER, Mode.ELEMENT) and len(access.index) == 1
-            if access.array is None or not one_row or not _row(access.index[0].terms):
-                continue
-            products = [
-                node
-                for node in short_counts(facts, widths, access)
-                if grows_with_work(subject, facts.values.expr(node.result))
-                and _many(subject.host.material)
-            ]
-            found.update(dict.fromkeys(products))
-            if products:
-                arrays[f"`{access.array}`"] = None
-        if found and _stored(subject, arrays):
+        found, arrays = short_counted(subject)
+        if found:
+            names = ", ".join(f"`{one}`" for one in arrays)
             yield self.finding(
                 subject,
-                f"the elements of {', '.join(arrays)} are counted in 32 bits, a block index times "
-                "the size of a tile: past 2147483647 elements the count wraps around",
+                f"the elements of {names} are counted in 32 bits, a block index times the size of "
+                "a tile: past 2147483647 elements the count wraps around",
                 "widen the block index to 64 bits before it is multiplied, or check the number of "
                 "elements on the host",
                 found,
                 Severity.NOTE,
             )
+
+
+def short_counted(subject: Subject) -> tuple[list[Node], list[str]]:
+    """Products of a block index and the size of a tile that count elements in 32 bits, and the
+    arrays that are gone through so; none where the host looks at the range."""
+    facts = subject.facts
+    if facts.of_threads or limited(subject.host.material):
+        return [], []
+    widths = Widths(facts)
+    found: dict[Node, None] = {}
+    arrays: dict[str, None] = {}
+    for access in facts.accesses:
+        one_row = access.mode in (Mode.POINTER, Mode.ELEMENT) and len(access.index) == 1
+        if access.array is None or not one_row or not _row(access.index[0].terms):
+            continue
+        products = [
+            node
+            for node in short_counts(facts, widths, access)
+            if grows_with_work(subject, facts.values.expr(node.result))
+            and _many(subject.host.material)
+        ]
+        found.update(dict.fromkeys(products))
+        if products:
+            arrays[access.array] = None
+    written = any(a.array in arrays for a in facts.stores)
+    return (list(found), list(arrays)) if written else ([], [])
 
 
 def _many(material: Material | None) -> bool:
@@ -137,8 +146,3 @@ def _row(terms: Iterable[Term]) -> bool:
     blocks = [one for one in kinds if AtomKind.BLOCK in one]
     lanes = [one for one in kinds if AtomKind.LANE in one]
     return len(blocks) == 1 and bool(lanes) and len(blocks) + len(lanes) == len(kinds)
-
-
-def _stored(subject: Subject, arrays: dict[str, None]) -> bool:
-    """Whether an array that is written is gone through so: every element has its own place."""
-    return any(f"`{a.array}`" in arrays for a in subject.facts.stores)

@@ -331,32 +331,9 @@ class IndexOverflow(Rule):
     def find(self, subject: Subject) -> Iterable[Finding]:
         if limited(subject.host.material):
             return
-        facts, widths = subject.facts, Widths(subject.facts)
-        found: dict[Node, None] = {}
-        arrays: dict[str, None] = {}
-        arrays_read = {access.array for access in facts.accesses if access.array is not None}
-        own = own_sizes(subject.host.material, facts.constexprs, arrays_read)
-        for access in facts.accesses:
-            shape = facts.types.shape(access.value)
-            one = not facts.of_threads and all(extent == "1" for extent in shape)
-            if access.array is None or one:
-                continue
-            if len(access.index) > 1:
-                continue  # each axis has its own index: the number of a row fits
-            if is_index(facts, access.node):
-                continue  # a table of indices: arrays of that many rows hold far more elements
-            products = [
-                node
-                for node in short_products(
-                    facts, widths, access, own.get(access.array, frozenset())
-                )
-                if grows_with_work(subject, facts.values.expr(node.result))
-            ]
-            products += [one for one in narrow_products(facts, widths, access) if not products]
-            found.update(dict.fromkeys(products))
-            if products:
-                arrays[f"`{access.array}`"] = None
-        late = [node for node in widened_late(facts, widths) if node not in found]
+        facts = subject.facts
+        found, arrays = short_offsets(subject)
+        late = [node for node in widened_late(facts, Widths(facts)) if node not in found]
         if late and not found:
             yield self.finding(
                 subject,
@@ -373,12 +350,41 @@ class IndexOverflow(Rule):
             asked = "no host code was followed that keeps out" if unread else "the host accepts"
             yield self.finding(
                 subject,
-                f"offsets into {', '.join(arrays)} are computed in 32 bits{text}; {asked} "
+                f"offsets into {', '.join(f'`{one}`' for one in arrays)} are computed in 32 bits{text}; {asked} "
                 "arrays of more than 2147483647 elements, where they wrap around",
                 "widen the block index to 64 bits before it is multiplied, or check the number of "
                 "elements on the host",
                 found,
             )
+
+
+def short_offsets(subject: Subject) -> tuple[list[Node], list[str]]:
+    """Products in offsets that are computed in 32 bits although they grow with the problem, and the
+    arrays that they are offsets into."""
+    facts, widths = subject.facts, Widths(subject.facts)
+    found: dict[Node, None] = {}
+    arrays: dict[str, None] = {}
+    arrays_read = {access.array for access in facts.accesses if access.array is not None}
+    own = own_sizes(subject.host.material, facts.constexprs, arrays_read)
+    for access in facts.accesses:
+        shape = facts.types.shape(access.value)
+        one = not facts.of_threads and all(extent == "1" for extent in shape)
+        if access.array is None or one:
+            continue
+        if len(access.index) > 1:
+            continue  # each axis has its own index: the number of a row fits
+        if is_index(facts, access.node):
+            continue  # a table of indices: arrays of that many rows hold far more elements
+        products = [
+            node
+            for node in short_products(facts, widths, access, own.get(access.array, frozenset()))
+            if grows_with_work(subject, facts.values.expr(node.result))
+        ]
+        products += [one for one in narrow_products(facts, widths, access) if not products]
+        found.update(dict.fromkeys(products))
+        if products:
+            arrays[access.array] = None
+    return list(found), list(arrays)
 
 
 def grows_with_work(subject: Subject, product: symbolic.Expr) -> bool:

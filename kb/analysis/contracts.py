@@ -183,7 +183,8 @@ def _counted_in_32_bits(facts: Facts) -> Iterator[Constraint]:
     for access in facts.accesses:
         if access.array is None or access.array in found or access.mode in BULK:
             continue
-        if all(extent == "1" for extent in facts.types.shape(access.value)):
+        shape = facts.types.shape(access.value)
+        if not facts.of_threads and all(extent == "1" for extent in shape):
             continue
         products = list(short_products(facts, widths, access))
         products = products or narrow_products(facts, widths, access)

@@ -27,6 +27,22 @@ def run(x, y):
     return out
 """
 )
+FLAT = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def twice(x, out, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    tl.store(out + at, tl.load(x + at, mask=at < n, other=0.0) * 2.0, mask=at < n)
+
+def run(x):
+    n = x.numel()
+    out = torch.empty_like(x)
+    twice[(triton.cdiv(n, 1024),)](x, out, n, 1024)
+    return out
+"""
+)
 TILES = (
     TILE
     + """
@@ -57,6 +73,13 @@ def told(text: str) -> set[str]:
     ("text", "expression", "holds"),
     [
         pytest.param(ROWS, "y.shape == x.shape", True, id="one array is asked for its extents"),
+        pytest.param(FLAT, "x.numel <= 2147483647", True, id="elements are counted in 32 bits"),
+        pytest.param(
+            vary(FLAT, ("    n = x.numel()\n", "    n = x.numel()\n    assert n < 2**31\n")),
+            "x.numel <= 2147483647",
+            False,
+            id="the host looks at the range of 32 bits",
+        ),
         pytest.param(
             vary(ROWS, ("    out = torch", "    assert y.shape == x.shape\n    out = torch")),
             "y.shape == x.shape",
