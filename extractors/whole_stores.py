@@ -29,7 +29,7 @@ def written_whole(
     it; nothing reads the array, adds to it, or leaves a part of it to a branch."""
     dims = _dims(material, made)
     stores = [access for access in facts.accesses if access.array == name]
-    if dims is None or not dims or not stores:
+    if dims is None or not dims or not stores or _square(dims):
         return False
     told: set[Value] = set()
     for store in stores:
@@ -41,6 +41,12 @@ def written_whole(
     told.update(_factors(launch.grid))
     whole = {_counted(made), *(_counted(one) for one in _likes(material, made))}
     return bool(told & whole) or all(_through(dim, told) for dim in dims)
+
+
+def _square(dims: tuple[Value, ...]) -> bool:
+    """Whether two axes have the same extent: what goes through one need not go through both."""
+    sizes = [dim for dim in dims if dim != 1]
+    return len(set(sizes)) < len(sizes)
 
 
 def _through(dim: Value, told: set[Value]) -> bool:

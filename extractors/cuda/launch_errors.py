@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import place
+from extractors.cuda.checks import CHECKS
 from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.launchers import LAUNCHERS
 from extractors.cuda.library import Library
@@ -32,10 +33,12 @@ _ASKING = frozenset(
 returns no error, these do; CUDA Driver API, the same of a context."""
 
 _RUNTIME = re.compile(
-    r"(?:::)?(?:std::|cuda[A-Z]|cu[A-Z]|dim3$|printf$|static_cast$|(?:AT|THO)_DISPATCH_SWITCH$)"
+    r"(?:::)?(?:std::|cuda[A-Z]|cu[A-Z]|dim3$|printf$|static_cast$|(?:AT|THO)_DISPATCH_[A-Z0-9_]+$"
+    r"|(?:\w+::)*get(?:Current|Default)CUDAStream$)"
 )
-"""Functions of the runtime and of the standard library, and what PyTorch chooses types by: none of
-the others hands on such an error."""
+"""Functions of the runtime and of the standard library, and what PyTorch chooses types and streams
+by: none of the others hands on such an error. Source: PyTorch, ATen/Dispatch.h,
+c10/cuda/CUDAStream.h."""
 
 _METHODS = frozenset(
     {
@@ -100,7 +103,8 @@ class LaunchErrors:
                 if known:
                     return any(self._asks_inside(one, depth + 1) for one in known)
                 last = text.rpartition("::")[2]
-                return last in _ASKING or not (_RUNTIME.match(text) or text in CUDA.by_path)
+                silent = _RUNTIME.match(text) or text in CUDA.by_path or last in CHECKS
+                return last in _ASKING or not silent
             case n.Call(function=n.Field(name=name)):
                 return name not in _METHODS
         return False

@@ -56,14 +56,15 @@ def _counted(by: Expr) -> set[Value]:
 
 
 def _asked(material: Material, launch: LaunchRecord) -> set[Value]:
-    """Extents that a condition on the way to a launch compares with a number below two, and arrays
-    whose number of elements it does."""
+    """Extents that a condition on the way to a launch compares with zero, or with one by more or
+    less, and arrays whose number of elements it does."""
     conds: list[Value] = [guard.cond for guard in launch.path.guards]
     conds += [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
     found: set[Value] = set()
     for cond in conds:
         for part in parts(cond):
-            if any(isinstance(arg, int) and arg in (0, 1) for arg in part.args):
+            none = (0,) if part.op in ("==", "!=") else (0, 1)
+            if any(isinstance(arg, int) and arg in none for arg in part.args):
                 found.update(one for one in parts(part) if one.op in _SIZES)
                 found.update(
                     one.args[0]

@@ -78,6 +78,10 @@ class DividesByEmptyExtent(Rule):
     matches = (
         Case(_ROWS, "`x.shape[dim]`"),
         Case(_ROWS_TILE, "`x.shape[dim]`"),
+        Case(
+            vary(_ROWS, ("    rows = x", "    if n == 1:\n        return x * 2\n    rows = x")),
+            "`x.shape[dim]`",
+        ),
     )
     near_misses = (
         NearMiss(

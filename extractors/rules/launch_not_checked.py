@@ -41,6 +41,16 @@ class LaunchNotChecked(Rule):
         Case(_EXTENDED, "no error"),
         Case(vary(_PLAIN, ("  twice", "  int checked_status = n;\n  twice")), "no error"),
         Case(
+            vary(_PLAIN, ("  twice", "  AT_DISPATCH_FLOATING_TYPES(kind, \"run\", [&] {\n  twice"),
+                 ("(x, out, n);\n", "(x, out, n);\n  });\n  TORCH_CHECK(n > 0, \"none\");\n")),
+            "no error",
+        ),
+        Case(
+            vary(_PLAIN, ("(x, out, n);\n", "(x, out, n);\n  other(at::cuda::getCurrentCUDAStream());\n"),
+                 ("void run", "static void other(cudaStream_t s) {}\nvoid run")),
+            "no error",
+        ),
+        Case(
             vary(_PLAIN, ("void run", "static void check(int n) {}\nvoid run"),
                  ("(x, out, n);\n", "(x, out, n);\n  check(n);\n")),
             "no error",
@@ -54,6 +64,10 @@ class LaunchNotChecked(Rule):
         NearMiss(
             vary(_PLAIN, ("(x, out, n);\n", "(x, out, n);\n  C10_CUDA_KERNEL_LAUNCH_CHECK();\n")),
             why="a macro of a library asks for it",
+        ),
+        NearMiss(
+            vary(_PLAIN, ("(x, out, n);\n", "(x, out, n);\n  TORCH_CHECK(cudaGetLastError() == cudaSuccess);\n")),
+            why="what is checked is the error",
         ),
         NearMiss(
             vary(_PLAIN, ("(x, out, n);\n", "(x, out, n);\n  DONE();\n")),

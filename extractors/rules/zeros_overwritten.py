@@ -133,6 +133,16 @@ class ZerosOverwritten(Rule):
     )
     near_misses = (
         NearMiss(
+            vary(
+                _GAINED,
+                ("zeros(m, k)", "zeros(m, m)"),
+                ("def run(x, k):", "def run(x):"),
+                ("m, k, 1024)", "m, m, 1024)"),
+                ("out + row * k + at", "out + row * k + row"),
+            ),
+            why="the diagonal of a matrix alone",
+        ),
+        NearMiss(
             vary(_TILED, ("(x, out, h, 64, d)", "(x, out, h, 64, 32)")),
             why="the tile need not be as wide as a row",
         ),

@@ -172,7 +172,17 @@ def _one_axis(facts: Facts, access: Access) -> bool:
     """Whether the lanes of an access lie along one axis and one axis of the grid moves them: what
     is multiplied are rows, of each of which there is one element."""
     blocks = {one for expr in access.index for one in expr.atoms() if one.kind is AtomKind.BLOCK}
-    return not facts.of_threads and len(facts.types.shape(access.value)) == 1 == len(blocks)
+    steps = any(
+        one.kind is AtomKind.INDUCTION and len(factors) > 1
+        for expr in access.index
+        for factors, _ in expr.terms
+        for one in factors
+    )  # a loop goes along the row: of a table of scales, which is far smaller than what it scales
+    return (
+        not facts.of_threads
+        and not steps
+        and len(facts.types.shape(access.value)) == 1 == len(blocks)
+    )
 
 
 def _places(expr: Expr) -> set[str]:
