@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from extractors.cuda import nodes as n
@@ -13,11 +13,15 @@ from extractors.cuda.block_size import place
 from extractors.cuda.macros import Macro
 from extractors.cuda.preprocess import uncommented
 from extractors.host.file_facts import Declared, Unread
+from kb.evidence import Lines
 
 MAX_FUNCTIONS = 64
 """Functions of its file that one kernel is followed into."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_NAMED = re.compile(r"\s*(?:enum\s*\{\s*(\w+)\s*=[^,{}]*\}|using\s+(\w+)\s*=[^;]*)\s*;\s*$")
+"""An enumeration of one constant, or another name of a type, as a statement of its own."""
+
 _KEPT = "maybe_unused"
 """The attribute of a name that may stay unread. Source: C++17, [[maybe_unused]]."""
 
@@ -30,7 +34,6 @@ class Texts:
     functions: Mapping[str, Sequence[n.Definition]]
     macros: Mapping[str, Macro]
     _lines: list[str] | None = None
-    _inside: frozenset[str] | None = None
     _counts: dict[int, Counter[str]] = field(default_factory=dict)
     _found: dict[tuple[int, str], tuple[Unread, ...]] = field(default_factory=dict)
 
@@ -53,16 +56,23 @@ class Texts:
         if not function.body.body:
             return  # a stand-in for a target or a type that is not served
         counts = self._words(function)
-        for name, declared, at in _declarations(function):
-            written = self.rows()[at.line - 1 : max(at.line, at.end_line)]
-            if (
-                counts[name] != 1
-                or name in self._in_macros()
-                or any(_KEPT in row for row in written)
-            ):
+        hidden = self._in_macros(counts)
+        for name, declared, lines in (*_declarations(function), *self._names(function)):
+            written = self.rows()[lines[0] - 1 : lines[1]]
+            here = sum(_WORD.findall(row).count(name) for row in written)
+            if counts[name] != here or name in hidden or any(_KEPT in row for row in written):
                 continue
-            if sum(_WORD.findall(row).count(name) for row in written) == 1:
-                yield Unread(name, declared, shown, place(at))
+            if (
+                here == 1 or declared is Declared.NAME
+            ):  # which may be named after what it stands for
+                yield Unread(name, declared, shown, lines)
+
+    def _names(self, function: n.Definition) -> Iterator[tuple[str, Declared, Lines]]:
+        """Enumerators and names of types that a function declares, each on a line of its own."""
+        for line in range(function.at.line, function.at.end_line + 1):
+            found = _NAMED.match(self.rows()[line - 1])
+            if found is not None:
+                yield found.group(1) or found.group(2), Declared.NAME, (line, line)
 
     def _words(self, function: n.Definition) -> Counter[str]:
         """How often each word stands in a function, its head and its template included."""
@@ -72,18 +82,17 @@ class Texts:
             self._counts[id(function)] = Counter(_WORD.findall("\n".join(rows)))
         return self._counts[id(function)]
 
-    def _in_macros(self) -> frozenset[str]:
-        """Words of the macros that the file may use, which stand for more than its text shows."""
-        if self._inside is None:
-            used = set(_WORD.findall(self.text)) & self.macros.keys()
-            bodies = (self.macros[name] for name in used)
-            self._inside = frozenset(
-                word
-                for one in bodies
-                for word in _WORD.findall(one.body)
-                if word not in (one.parameters or ())
-            )
-        return self._inside
+    def _in_macros(self, words: Iterable[str]) -> frozenset[str]:
+        """Words of the macros among some words and of those in their bodies, which stand for more
+        than the text shows."""
+        found: set[str] = set()
+        pending = [word for word in words if word in self.macros]
+        for name in pending:
+            macro = self.macros[name]
+            new = {w for w in _WORD.findall(macro.body) if w not in (macro.parameters or ())}
+            pending += [w for w in new - found if w in self.macros and w not in pending]
+            found |= new
+        return frozenset(found)
 
     def rows(self) -> list[str]:
         """The lines of the file."""
@@ -108,15 +117,15 @@ class Texts:
         return [one for one in found.values() if one is not kernel]
 
 
-def _declarations(function: n.Definition) -> Iterator[tuple[str, Declared, n.Place]]:
+def _declarations(function: n.Definition) -> Iterator[tuple[str, Declared, Lines]]:
     """What a function declares: its parameters, those of its template, and its variables."""
     for one in function.template:
         if one.name and not one.pack and one.at is not None:
-            yield one.name, Declared.TEMPLATE, one.at
+            yield one.name, Declared.TEMPLATE, place(one.at)
     for parameter in function.parameters:
         if parameter.name.isidentifier() and parameter.at.path == function.at.path:
-            yield parameter.name, Declared.PARAMETER, parameter.at
+            yield parameter.name, Declared.PARAMETER, place(parameter.at)
     for node in n.inside(function.body):
         if isinstance(node, n.Variable) and node.value is not None and node.name.isidentifier():
             if function.at.line <= node.at.line <= function.at.end_line:
-                yield node.name, Declared.LOCAL, node.at
+                yield node.name, Declared.LOCAL, place(node.at)

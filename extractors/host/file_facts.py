@@ -30,6 +30,7 @@ class Declared(StrEnum):
     TEMPLATE = "template parameter"
     PARAMETER = "parameter"
     LOCAL = "variable"
+    NAME = "constant or type"
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,7 +166,7 @@ class UnusedParameter(Rule):
         function has once."""
         found: dict[tuple[str, bool], list[Unread]] = {}
         for one in subject.host.unread:
-            if one.declared is not Declared.LOCAL:
+            if one.declared in (Declared.TEMPLATE, Declared.PARAMETER):
                 template = one.declared is Declared.TEMPLATE
                 found.setdefault((one.function, template), []).append(one)
         for (function, template), rows in found.items():

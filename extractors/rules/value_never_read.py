@@ -66,7 +66,8 @@ _HOST = vary(AUTOTUNED, ("    out = torch", "    half = n // 2\n    out = torch"
 
 class ValueNeverRead(Rule):
     """A value with a name of its own is computed or loaded, in the kernel or by the host on the way
-    to the launch, and nothing reads it before the name means something else. First values are none:
+    to the launch, and nothing reads it before the name means something else; or a constant or a
+    name of a type is declared that the text does not have again. First values are none:
     a name that a branch or a loop sets wants one."""
 
     name = "value-never-read"
@@ -74,6 +75,14 @@ class ValueNeverRead(Rule):
     matches = (
         Case(_THREADS, "`half`"),
         Case(vary(_THREADS, ("int half", "constexpr int half"), ("n / 2", "64")), "`half`"),
+        Case(vary(_THREADS, ("int half = n / 2;", "enum { HALF = 64 };")), "`HALF`: declared here"),
+        Case(
+            vary(
+                _THREADS,
+                ("__global__", "#define LAUNCH(half) copy<<<1, 64>>>(0, 0, half)\n__global__"),
+            ),
+            "`half`",
+        ),
         Case(_BOUNDS, "`last`"),
         Case(_TILES, "`half`"),
         Case(_HOST, "`half`: computed in `run`"),
@@ -106,6 +115,14 @@ class ValueNeverRead(Rule):
             vary(_THREADS, ("int half", "int _half")), why="the name says that it is not used"
         ),
         NearMiss(vary(_THREADS, ("= x[i]", "= x[half + i]")), why="it is read"),
+        NearMiss(
+            vary(
+                _THREADS,
+                ("__global__", "#define AT(x) x[half]\n__global__"),
+                ("= x[i]", "= AT(x)"),
+            ),
+            why="a macro reads it",
+        ),
         NearMiss(
             vary(_BOUNDS, ("mask=at < n, other", "mask=first + at < last, other")),
             why="it is read after the branch",
@@ -176,16 +193,18 @@ class ValueNeverRead(Rule):
                 )
 
     def _written(self, subject: Subject) -> Iterator[Finding]:
-        """Variables of the kernel, its helpers and its launchers that the text has once."""
-        found: dict[str, list[Unread]] = {}
+        """Variables, constants and names of types of the kernel, its helpers and its launchers that
+        the text has once."""
+        found: dict[tuple[str, str], list[Unread]] = {}
+        made = {Declared.LOCAL: "computed", Declared.NAME: "declared"}
         for one in subject.host.unread:
-            if one.declared is Declared.LOCAL and not one.name.startswith("_"):
-                found.setdefault(one.function, []).append(one)
-        for function, rows in found.items():
+            if one.declared in made and not one.name.startswith("_"):
+                found.setdefault((one.function, made[one.declared]), []).append(one)
+        for (function, how), rows in found.items():
             names = ", ".join(f"`{one.name}`" for one in rows)
             yield self.finding(
                 subject,
-                f"{names}: computed {f'in `{function}`' if function else 'here'} and never read",
+                f"{names}: {how} {f'in `{function}`' if function else 'here'} and never read",
                 "drop it, or read it where it was meant to be read",
                 [one.lines for one in rows],
                 Severity.NOTE,
