@@ -69,8 +69,9 @@ class Texts:
 
     def _names(self, function: n.Definition) -> Iterator[tuple[str, Declared, Lines]]:
         """Enumerators and names of types that a function declares, each on a line of its own."""
-        for line in range(function.at.line, function.at.end_line + 1):
-            found = _NAMED.match(self.rows()[line - 1])
+        first = function.at.line
+        for line, row in enumerate(self.rows()[first - 1 : function.at.end_line], first):
+            found = _NAMED.match(row)
             if found is not None:
                 yield found.group(1) or found.group(2), Declared.NAME, (line, line)
 
