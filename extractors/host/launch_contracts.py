@@ -42,6 +42,7 @@ def launch_contracts(material: Material) -> Iterator[Constraint]:
         yield from _viewed(material, sites)
         yield from _counted(material, sites)
         yield from _divided(material, sites)
+        yield from _grouped(material, sites)
 
 
 def _flags(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
@@ -228,6 +229,49 @@ def _divided(material: Material, sites: list[LaunchRecord]) -> Iterator[Constrai
             "return before when there is nothing to do",
             lines,
         )
+
+
+def _grouped(material: Material, sites: list[LaunchRecord]) -> Iterator[Constraint]:
+    """Sizes that the host divides by another one for an argument, and rounds down: heads by the
+    groups that share them, columns by the length of a group, an extent by its two halves."""
+    told: dict[str, Lines] = {}
+    for launch in sites:
+        names = names_of(material, launch)
+        conds = [e.cond for e in material.of_root(launch) if isinstance(e, CheckRecord)]
+        conds += [guard.cond for guard in launch.path.guards]
+        asked = {one for cond in conds for one in parts(cond) if one.op == "%"}
+        for name, value in launch.args:
+            for leaf in leaves(value):
+                if isinstance(leaf, Expr) and leaf.op == "//" and _whole(*leaf.args):
+                    if Expr("%", leaf.args) in asked:
+                        continue
+                    size, part = (names.text(one) for one in leaf.args[:2])
+                    text = f"{size} % {part} == 0"
+                    if readable(text) and size != part:
+                        told.setdefault(text, max((*material.made(launch, name), launch.lines)[:1]))
+    for text, lines in told.items():
+        yield implied(
+            text,
+            "the host divides the size for an argument and rounds down: the rest is left out",
+            "check it before the launch",
+            lines,
+        )
+
+
+def _whole(size: Value, part: Value) -> bool:
+    """Whether a size is shared out to as many parts as another one says, or an extent to two."""
+    halves = part == 2 and isinstance(size, Expr) and size.op == "dim"
+    return _size(size) and (halves or _size(part))
+
+
+def _size(value: Value) -> bool:
+    """Whether a value is an extent of an array, or a number of the caller."""
+    if not isinstance(value, Expr) or value.op not in ("dim", "sym"):
+        return False
+    return not str(value.args[0]).startswith(_DEVICE)
+
+
+_DEVICE = ("capability", "target.", "condition@", "exception@")
 
 
 def _asked(material: Material, launch: LaunchRecord) -> list[Value]:

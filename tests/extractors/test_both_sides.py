@@ -43,6 +43,24 @@ def run(x):
     return out
 """
 )
+SHARED = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def scale(x, s, out, n, group, T: tl.constexpr):
+    head = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, T)
+    v = tl.load(x + head * n + at, mask=at < n, other=0.0) * tl.load(s + head // group)
+    tl.store(out + head * n + at, v, mask=at < n)
+
+def run(x, s):
+    heads, n = x.shape
+    out = torch.empty_like(x)
+    scale[(heads,)](x, s, out, n, heads // s.shape[0], triton.next_power_of_2(n))
+    return out
+"""
+)
 TILES = (
     TILE
     + """
@@ -74,6 +92,15 @@ def told(text: str) -> set[str]:
     [
         pytest.param(ROWS, "y.shape == x.shape", True, id="one array is asked for its extents"),
         pytest.param(FLAT, "x.numel <= 2147483647", True, id="elements are counted in 32 bits"),
+        pytest.param(SHARED, "x.shape[0] % s.shape[0] == 0", True, id="heads share a scale"),
+        pytest.param(
+            vary(
+                SHARED, ("    out = torch", "    assert heads % s.shape[0] == 0\n    out = torch")
+            ),
+            "x.shape[0] % s.shape[0] == 0",
+            True,
+            id="the host asks for it itself",
+        ),
         pytest.param(
             vary(FLAT, ("    n = x.numel()\n", "    n = x.numel()\n    assert n < 2**31\n")),
             "x.numel <= 2147483647",
