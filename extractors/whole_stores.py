@@ -29,7 +29,9 @@ def written_whole(
     it; nothing reads the array, adds to it, or leaves a part of it to a branch."""
     dims = _dims(material, made)
     stores = [access for access in facts.accesses if access.array == name]
-    if dims is None or not dims or not stores or _square(dims):
+    if dims is None or not dims or not stores:
+        return False
+    if _square(dims) and any(map(_along_both, stores)):
         return False
     told: set[Value] = set()
     for store in stores:
@@ -47,6 +49,19 @@ def _square(dims: tuple[Value, ...]) -> bool:
     """Whether two axes have the same extent: what goes through one need not go through both."""
     sizes = [dim for dim in dims if dim != 1]
     return len(set(sizes)) < len(sizes)
+
+
+def _along_both(store: Access) -> bool:
+    """Whether a block, or the round of a loop, moves a store along more than one axis: along a
+    diagonal, it may be."""
+    moved = [
+        atom
+        for place in store.index
+        for factors, _ in place.terms
+        for atom in factors
+        if atom.kind in (AtomKind.BLOCK, AtomKind.INDUCTION)
+    ]
+    return len(set(moved)) < len(moved)
 
 
 def _through(dim: Value, told: set[Value]) -> bool:

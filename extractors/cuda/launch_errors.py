@@ -44,7 +44,9 @@ _METHODS = frozenset(
     {
         "data_ptr", "const_data_ptr", "mutable_data_ptr", "size", "sizes", "stride", "strides",
         "numel", "dim", "ndim", "shape", "dtype", "scalar_type", "device", "data", "get", "value",
-        "has_value", "begin", "end", "c_str",
+        "has_value", "begin", "end", "c_str", "get_device", "get_device_index", "is_cuda",
+        "is_contiguous", "element_size", "itemsize", "nbytes", "options", "defined",
+        "storage_offset",
     }
 )  # fmt: skip
 """Methods that only tell what a tensor, an option or a list holds. Source: PyTorch,

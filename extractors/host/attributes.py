@@ -271,7 +271,8 @@ class Attributes(Tensors):
         if name in ("t", "T"):
             return self.transposed(owner, self.where(node))
         if name in ("new_empty", "new_zeros", "new_full"):
-            made = self.made_tensor(args[0] if args else None)
+            apart = len(args) > 1 and name != "new_full"
+            made = self.made_tensor(args if apart else args[0] if args else None)
             for one in leaves(made):
                 if (fact := machine.tensors.get(one)) is not None:
                     fact.dtype = kwargs.get("dtype") or make("attr", owner, "dtype")

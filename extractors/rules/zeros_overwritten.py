@@ -123,6 +123,15 @@ class ZerosOverwritten(Rule):
         Case(_TILED, "`out`"),
         Case(
             vary(
+                _GAINED,
+                ("zeros(m, k)", "zeros(m, m)"),
+                ("def run(x, k):", "def run(x):"),
+                ("m, k, 1024)", "m, m, 1024)"),
+            ),
+            "`out`",
+        ),
+        Case(
+            vary(
                 _ROWS,
                 ("def run(x)", "def run(x, own)"),
                 ("out = torch.zeros_like(x)", "out = x if own else torch.zeros_like(x)"),
@@ -149,6 +158,10 @@ class ZerosOverwritten(Rule):
         NearMiss(vary(_SUMS, ("x.shape[0], 1, 1", "x.shape[0] - 1, 1, 1")), why="one row is left"),
         NearMiss(
             vary(_GAINED, ("zeros(m, k)", "zeros(m, k + 1)")), why="the rows end before the array"
+        ),
+        NearMiss(
+            vary(_GAINED, ("torch.zeros(m, k)", "x.new_zeros(m, k + 1)")),
+            why="the rows end before the array, whose extents stand apart",
         ),
         NearMiss(
             vary(_GAINED, ("range(0, k, T)", "range(0, tl.program_id(0) * T, T)")),
