@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
+from extractors.host.derived import grid_lines
 from extractors.host.expr import is_sms
-from extractors.host.facts import Material, axis_atoms
+from extractors.host.facts import Material, axis_atoms, function_at
+from extractors.host.origins import lines_of
 from extractors.host.spaces import space_lines, tried
+from extractors.host.tables import BY_TARGET
 from extractors.host.values import Expr, Value
 from extractors.patterns.cases import TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
@@ -49,12 +53,22 @@ class OccupancyWithoutBlocks(Rule):
 
     name = "occupancy-without-blocks"
     dialects = ("cutile",)
-    matches = (Case(_FIXED, "`occupancy` is 2"), Case(_TUNED, "1, 2, 4"))
+    matches = (
+        Case(_FIXED, "`occupancy` is 2"),
+        Case(_TUNED, "1, 2, 4"),
+        Case(
+            vary(_FIXED, ("occupancy=2", "occupancy=ct.ByTarget(sm_100=16)")), "`occupancy` is 16"
+        ),
+    )
     near_misses = (
         NearMiss(vary(_FIXED, ("min(sms, ", "min(sms * 2, ")), why="there are blocks for it"),
         NearMiss(vary(_FIXED, ("min(sms, ct", "(ct")), why="a block for every tile"),
         NearMiss(vary(_FIXED, ("1, 1), rows", "2, 1), rows")), why="another axis has two"),
         NearMiss(vary(_FIXED, ("occupancy=2", "occupancy=1")), why="one is asked for"),
+        NearMiss(
+            vary(_FIXED, ("occupancy=2", "occupancy=ct.ByTarget(sm_100=1)")),
+            why="one is asked for on that target",
+        ),
         NearMiss(
             vary(
                 _TUNED,
@@ -99,9 +113,25 @@ def _asked(material: Material) -> Iterator[tuple[Value, str, list[Lines]]]:
             shown = ", ".join(map(str, values))
             yield search.grid, f"is searched ({shown})", [*space_lines(search), search.lines]
     for launch in material.sites():
-        given = dict(launch.kernel.hints).get(HINT)
-        if _many([given]) and _one_each(launch.grid):
-            yield launch.grid, f"is {given}", [launch.lines]
+        given = _of_targets(dict(launch.kernel.hints).get(HINT))
+        if _many(given) and _one_each(launch.grid):
+            places = [*_decorated(material), *grid_lines(material), launch.lines]
+            yield launch.grid, f"is {', '.join(map(str, given))}", places
+
+
+def _decorated(material: Material) -> list[Lines]:
+    """Where the kernel is given the hint itself."""
+    signature = material.signature
+    kernel = function_at(material.tree, signature.name, signature.lines)
+    calls = [one for one in (kernel.decorator_list if kernel else []) if isinstance(one, ast.Call)]
+    return [lines_of(one) for one in calls if any(word.arg == HINT for word in one.keywords)]
+
+
+def _of_targets(given: Value) -> list[Value]:
+    """A hint, or what it is for each of the targets that it names."""
+    if isinstance(given, Expr) and given.op == "call" and given.args[0] in BY_TARGET:
+        return list(given.args[1:])
+    return [given]
 
 
 def _many(values: list[Value]) -> bool:
