@@ -107,6 +107,14 @@ class BoundCompiledIn(Rule):
         Case(
             vary(
                 _ROWS,
+                ("def run(x):", "def run(x, groups):"),
+                ("rows, n = x.shape", "rows, n = x.shape[0], x.shape[1] // groups"),
+            ),
+            "`n`",
+        ),
+        Case(
+            vary(
+                _ROWS,
                 ("row = tl.program_id(0)", "row = (tl.program_id(0) % tl.cdiv(n, T))"),
                 ("v / n, mask=at < n", "v, mask=at < sx"),
                 ("at < n, other", "at < sx, other"),
@@ -178,7 +186,9 @@ def _extent(value: Value) -> bool:
     """An extent of an array, its number of elements, or what is computed from those."""
     if not isinstance(value, Expr):
         return False
-    if value.op in ("+", "-", "*", "//", "cdiv"):
+    if value.op in ("//", "cdiv"):
+        return _extent(value.args[0])  # whatever number it is shared out by
+    if value.op in ("+", "-", "*"):
         sizes = [arg for arg in value.args if not isinstance(arg, int)]
         return bool(sizes) and all(map(_extent, sizes))
     asked = value.args[0] if value.op == "call" and len(value.args) == 1 else None
