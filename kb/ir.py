@@ -73,7 +73,8 @@ class Span:
     `through` are the calls in such files on the way from there.
     `call` is the line that calls the helper in which it stands, 0 when it stands in the kernel
     itself, or in a helper whose loops are places of their own. `via` are the lines of helpers that
-    call further ones, on the way from there.
+    call further ones, on the way from there. `declared` is where names of the type are declared
+    that the operation moves.
     """
 
     line: int
@@ -84,6 +85,7 @@ class Span:
     via: tuple[int, ...] = ()
     origin: Origin | None = field(default=None, compare=False)
     through: tuple[Origin, ...] = field(default=(), compare=False)
+    declared: tuple[Origin, ...] = field(default=(), compare=False)
 
     @property
     def lines(self) -> tuple[int, int]:

@@ -39,7 +39,9 @@ class Core(Typing):
 
     def __init__(self, library: Library, path: str, frame: Frame) -> None:
         self.library = library
-        self.writer = TypedWriter(path)
+        self.writer = TypedWriter(path, self.places_of)
+        self.passed = None
+        self.noted = {}
         self.frame = frame
         self.names: dict[str, Val] = {}
         self.kinds: dict[str, Kind] = {}

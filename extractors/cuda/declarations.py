@@ -39,7 +39,7 @@ class DeclarationReader(StructReader):
             self.bind(node.name, Closure(node.value, self._here()))
             return
         if "static" in node.storage and node.value is not None and written.const:
-            self.bind(node.name, Fixed(node.value, self._here()))
+            self.bind(node.name, Fixed(node.value, self._here(), node.at))
             return
         value = node.value
         if value is None and node.arguments is not None and len(node.arguments) == 1:
@@ -120,7 +120,7 @@ class DeclarationReader(StructReader):
                 plain = text if text.isalnum() or text == "?" else f"({text})"
                 known = read.static or "constexpr" in node.storage
                 text = "" if plain == "?" else plain
-                self.bind(node.name, replace(read, text=text, static=known))
+                self.bind(node.name, replace(read, text=text, static=known, at=node.at))
                 return
             self.names[key] = read
         self.bind(node.name, Slot(key, kind))
@@ -190,7 +190,7 @@ class DeclarationReader(StructReader):
 
     def alias(self, node: n.Alias) -> None:
         """A name for a type."""
-        self.bind(node.name, Named(node.type, self._here()))
+        self.bind(node.name, Named(node.type, self._here(), node.at))
 
     def unpack(self, node: n.Unpack) -> None:
         """`auto [a, b] = value`: the fields of a struct, or the elements of a vector."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.core import Core
+from extractors.cuda.core import Core, is_integer
 from extractors.cuda.packs import takes
 from extractors.cuda.values import UNKNOWN, Kind, Slot, Val
 from kb.ir import MemorySpace
@@ -77,6 +77,15 @@ class FieldReader(Core):
                         one.type, self.of_record(record, kind.arguments, self.frame.depth)
                     )
         return self._asked(name) if kind.dtype.startswith("dtypeof(") else UNKNOWN
+
+    def field_at(self, kind: Kind, name: str) -> tuple[n.Place, ...]:
+        """Where the only struct of a name declares a field, and where names of its type are."""
+        known = self.library.records(kind.record) if kind.record else []
+        found = [f for f in known[0].fields if f.name == name] if len(known) == 1 else []
+        if not found:
+            return ()
+        frame = self.of_record(known[0], kind.arguments, self.frame.depth)
+        return (found[0].at, *self.way_to(found[0].type, frame))
 
     def qualified(self, kind: Kind, name: str) -> list[tuple[str, str]]:
         """What the only struct of a name says of a pointer in it: what is behind it stays as it
@@ -199,6 +208,7 @@ class FieldReader(Core):
                 operands = [("x", value.name)]
                 attributes = [("name", name)]
                 part = self.one(OpKind.ATTRIBUTE, operands, at, where.kind, name, attributes)
+                self.writer.declare(self.field_at(kind, name) if is_integer(where.kind) else ())
             self.store(where, part, at)
 
     def _handed_over(self, value: Val) -> bool:

@@ -26,6 +26,7 @@ class FileConstantReader(ConversionReader):
         if constant.at in self.making and not constant.template:
             return None
         self.making.add(constant.at)
+        self.pass_by(constant.at)
         try:
             with self.inside(self.of_template(constant.template, node.arguments, self.frame)):
                 kind = self.kind(constant.type, self.frame)

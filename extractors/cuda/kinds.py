@@ -37,7 +37,7 @@ class Typing(TemplateArguments):
 
     def kind(self, written: n.CType, frame: Frame, hops: int = 0) -> Kind:
         """What a written type is, as far as names can be followed."""
-        base = self._base(written, frame, hops)
+        base = self.base(written, frame, hops)
         for _ in range(written.pointers):
             base = Kind(to=base, space=MemorySpace.NONE)
         if written.extents:
@@ -53,6 +53,7 @@ class Typing(TemplateArguments):
             return self._alias_of(written, frame, hops)
         bound = frame.find(name)
         if isinstance(bound, Named):
+            self.pass_by(bound.at, bound.frame)
             if bound.names_itself(name) and self.library.records(name):
                 own = self.arguments(bound.type.arguments, bound.frame, hops + 1)
                 return Kind(record=name, arguments=own)
@@ -79,6 +80,7 @@ class Typing(TemplateArguments):
             return self._alias_of(n.CType(head, member=member), frame, hops + 1)
         alias = self.library.alias(name)
         if alias is not None and alias.type.name != name:
+            self.pass_by(alias.at)
             inner = self.of_template(alias.template, written.arguments, frame, hops)
             return self.kind(alias.type, inner, hops + 1)
         if name in ("auto", "?", ""):
@@ -233,6 +235,7 @@ class Typing(TemplateArguments):
             for alias in record.aliases:
                 if alias.name == member and (alias.type != _NOTHING or len(several) == 1):
                     inner = self.of_record(record, given, depth)
+                    self.pass_by(alias.at if len(several) == 1 else None, inner)
                     found.append((self.kind(alias.type, inner, hops + 1), record))
         if not found or len({kind for kind, _ in found}) == 1:
             return found[0][0] if found else None
@@ -258,19 +261,19 @@ class Typing(TemplateArguments):
         """The type and the number that a struct is specialised for, `?` and None where open."""
         type_, number = UNKNOWN, None
         for one in record.specialised:
-            type_ = self.kind(one, Frame("file")) if isinstance(one, n.CType) else type_
+            type_ = self.of_file(one) if isinstance(one, n.CType) else type_
             number = one.value if isinstance(one, n.Constant) else number
         return type_, number
 
     def _of_vector(self, record: n.Record, place: int) -> bool:
         """Whether a struct is written for a type of several elements."""
         one = record.specialised[place] if record.specialised else None
-        return isinstance(one, n.CType) and bool(self.kind(one, Frame("file")).shape)
+        return isinstance(one, n.CType) and bool(self.of_file(one).shape)
 
     def _packed(self, kind: Kind, record: n.Record, place: int) -> int:
         """How many elements of the type that a record is written for a type holds, 0 if others."""
         one = record.specialised[place] if record.specialised else None
-        own = self.kind(one, Frame("file")) if isinstance(one, n.CType) else UNKNOWN
+        own = self.of_file(one) if isinstance(one, n.CType) else UNKNOWN
         whole, part = kind.bits, own.bits
         same = kind.dtype == own.dtype or (kind.dtype in INTEGERS and not kind.shape)
         if whole is None or not part or own.shape or not same or kind.to is not None:
@@ -310,7 +313,7 @@ class Typing(TemplateArguments):
                 return given.const == told.const if told.const is not None else None
             if not isinstance(given, Kind):
                 return None
-            wanted = self.kind(one, Frame("file"))
+            wanted = self.of_file(one)
             if given.dtype in BITS or given.to is not None or (given.record and given == wanted):
                 return wanted == given
             return None
@@ -354,6 +357,7 @@ class Typing(TemplateArguments):
         """A frame in which the template parameters of a record have their arguments, and its
         constants and aliases their names."""
         inner = Frame(record.name, record.name, depth=depth + 1)
+        inner.places = self.places_of(Kind(record=record.name, arguments=arguments))
         own = {one.name for one in record.template}
         pattern = record.specialised or [n.CType(one.name) for one in record.template]
         for written, given in zip(pattern, arguments, strict=False):
@@ -361,10 +365,10 @@ class Typing(TemplateArguments):
             if name in own and not (isinstance(written, n.CType) and written.pointers):
                 inner.bind(name, given)
         for alias in record.aliases:
-            inner.bind(alias.name, Named(alias.type, inner))
+            inner.bind(alias.name, Named(alias.type, inner, alias.at))
         for one in record.fields:
             if {"static", "constexpr"} <= one.storage and one.value is not None:
-                inner.bind(one.name, Fixed(one.value, inner))
+                inner.bind(one.name, Fixed(one.value, inner, one.at))
         return inner
 
 

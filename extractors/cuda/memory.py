@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.core import is_integer
 from extractors.cuda.local_pointers import LocalPointerReader
 from extractors.cuda.values import UNKNOWN, Fixed, Kind, Memory, Slot, Val, Where
 from kb.ir import Literal, MemorySpace
@@ -251,10 +252,12 @@ class MemoryReader(LocalPointerReader):
                 attributes = [("name", step), *self.qualified(value.kind, step)]
                 while (put := self.put.get(value.name)) is not None and put[1] != step:
                     value = put[0]
+                places = self.field_at(value.kind, step) if is_integer(inner) else ()
                 value = self.one(
                     OpKind.ATTRIBUTE, [("x", value.name)], at, inner, hint if last else "",
                     attributes,
                 )  # fmt: skip
+                self.writer.declare(places)
         return value
 
     def access(self, where: Memory) -> list[tuple[str, Literal]]:

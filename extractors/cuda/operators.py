@@ -109,10 +109,12 @@ class OperatorReader(FileConstantReader):
         name = node.text
         found = self.frame.find(name)
         if isinstance(found, Val):
+            self.pass_by(found.at)
             return found
         if isinstance(found, Slot | Memory):
             return self.load(found, node.at, hint)
         if isinstance(found, Fixed):
+            self.pass_by(found.at, found.frame)
             with self.inside(found.frame):
                 return self.read(found.value, hint)
         if isinstance(found, Pointing):

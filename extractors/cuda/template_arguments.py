@@ -4,18 +4,15 @@ defaults."""
 from __future__ import annotations
 
 from extractors.cuda import nodes as n
+from extractors.cuda.declared import TypeNotes
 from extractors.cuda.library import Library
 from extractors.cuda.values import Frame, Kind, Named, Val
 
 
-class TemplateArguments:
+class TemplateArguments(TypeNotes):
     """What a struct's template parameters are where only the library or the frame tells."""
 
     library: Library
-
-    def kind(self, written: n.CType, frame: Frame, hops: int = 0) -> Kind:
-        """What a written type is."""
-        raise NotImplementedError
 
     def arguments(
         self, written: tuple[n.CType | n.Expr, ...], frame: Frame, hops: int

@@ -71,13 +71,15 @@ INT = Kind("i32")
 @dataclass(frozen=True, slots=True)
 class Val:
     """A value of the program: its name, its kind, and the number that it surely is. `static` when
-    it is known at compile time; `text` is then its expression over compile-time parameters."""
+    it is known at compile time; `text` is then its expression over compile-time parameters. `at` is
+    where a constant with a name of its own is declared."""
 
     name: str
     kind: Kind = UNKNOWN
     const: int | float | bool | None = None
     static: bool = False
     text: str = ""
+    at: n.Place | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +140,11 @@ class Callee:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A type, in the frame that it was written in."""
+    """A type, in the frame that it was written in; `at` is where an alias says so."""
 
     type: n.CType
     frame: Frame
+    at: n.Place | None = None
 
     def names_itself(self, name: str) -> bool:
         """Whether `using Sum = Sum<T>` names the struct of the file, and not a parameter of a
@@ -152,10 +155,11 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A constant that is read when it is used."""
+    """A constant that is read when it is used; `at` is where it is declared."""
 
     value: n.Expr
     frame: Frame
+    at: n.Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,13 +177,15 @@ Binding = Slot | Memory | Pointing | Closure | Callee | Named | Fixed | Group | 
 
 @dataclass(slots=True)
 class Frame:
-    """Names of one function being read, by block; `caller` is the frame that called it."""
+    """Names of one function being read, by block; `caller` is the frame that called it, `places`
+    are where the type is declared whose members it holds."""
 
     label: str
     owner: str = ""
     scopes: list[dict[str, Binding]] = field(default_factory=lambda: [{}])
     outer: Frame | None = None
     depth: int = 0
+    places: tuple[n.Place, ...] = ()
 
     def find(self, name: str) -> Binding | None:
         """What a name stands for, innermost block first."""

@@ -3,7 +3,8 @@ the call that leads there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from extractors.cuda.nodes import Place
 from extractors.cuda.values import Kind, Val
@@ -18,11 +19,22 @@ MAX_OPERATIONS = 24_000
 MAX_AGAIN = 2_500
 """Operations of a kernel past which a large helper that was read in place before is not again."""
 
+_TYPED = frozenset({OpKind.LOAD, OpKind.POINTER_CAST})
+"""Operations that take what they move to be of a type."""
+
 SMALL = 400
 """Operations of a helper that is read in place wherever it is called."""
 
 MAX_IN_PLACE = 14_000
 """Operations of a kernel past which calls of helpers stay calls that are not understood."""
+
+
+Declared = Callable[[Kind], tuple[Place, ...]]
+"""Where names of a type are declared."""
+
+
+def _nowhere(_: Kind) -> tuple[Place, ...]:
+    return ()
 
 
 def _lines(at: Place) -> Origin:
@@ -32,8 +44,9 @@ def _lines(at: Place) -> Origin:
 class TypedWriter(RegionWriter):
     """A region writer whose operations carry their types."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, declared: Declared = _nowhere) -> None:
         super().__init__(path)
+        self.declared = declared
         self.site: list[Place] = []
         self.count = 0
         self.home = (0, 0)
@@ -68,6 +81,8 @@ class TypedWriter(RegionWriter):
         """Append an operation; one result per (hint, kind). InputError past MAX_OPERATIONS."""
         self.count += 1
         span = self.place(at)
+        if kind in _TYPED and results and (named := self.declared(results[0][1])):
+            span = replace(span, declared=tuple([_lines(one) for one in named]))
         operands = [
             (role, value or self._nothing(span))
             for role, value in operands
@@ -83,6 +98,13 @@ class TypedWriter(RegionWriter):
             Op(str(kind), tuple(operands), tuple(attributes), values, regions, span)
         )
         return tuple(value.name for value in values)
+
+    def declare(self, places: Sequence[Place]) -> None:
+        """Say where what the last operation takes is declared."""
+        if places:
+            op = self._open[-1].ops[-1]
+            span = replace(op.span, declared=tuple([_lines(one) for one in places]))
+            self._open[-1].ops[-1] = replace(op, span=span)
 
     def _nothing(self, span: Span) -> str:
         """The value of an expression that gives none, where one is wanted."""

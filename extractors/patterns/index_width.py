@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, vary
 from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, TURN
 from extractors.patterns.cases_rows_threads import STARTS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from kb.analysis.accesses import Mode
+from kb.analysis.declared import declared_at, fields_at
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, LOOPS, VIEWS, Node
 from kb.analysis.registers import is_address
-from kb.evidence import Decision
+from kb.evidence import Decision, Lines
 from kb.ops import ATOMICS, READS, WRITES, OpKind
 
 ON_REQUEST = "int64 opt-in"
@@ -163,7 +164,8 @@ class IndexWidth(Pattern):
         if found:
             value = "int64 opt-in" if True in found else "int32"
             moved = found[max(found)]
-            yield self.decide(facts, value, [*moved, *_of_blocks(facts, moved, wide=max(found))])
+            where: list[Where] = [*moved, *_of_blocks(facts, moved, wide=max(found))]
+            yield self.decide(facts, value, [*where, *_declared(facts, moved, wide=max(found))])
 
     def _offset(self, facts: Facts, node: Node) -> tuple[str, list[Node]]:
         """The type that the offset of a moved pointer was computed in, and where."""
@@ -280,6 +282,23 @@ def _of_blocks(facts: Facts, moved: Iterable[Node], *, wide: bool) -> list[Node]
     ]
     values = [v for n in moved for v in n.op.inputs] if products else []
     return [n for n in products if any(graph.rests_on(v, n) for v in values)]
+
+
+def _declared(facts: Facts, moved: Iterable[Node], *, wide: bool) -> list[Lines]:
+    """Where the numbers of that width are declared which positions are made of by products:
+    parameters of the kernel, and fields of structs that it is given."""
+    graph, width = facts.threads, _WIDE if wide else _NARROW
+    own = {p.name for p in graph.function.parameters if p.annotation in width}
+    home, found = facts.kernel.entry.span.path, list[Lines]()
+    for value in dict.fromkeys(v for n in moved if n.op.kind == OpKind.MUL for v in n.op.inputs):
+        core = graph.through(value, CASTS | COPIES) or ""
+        made = graph.producer(core)
+        fields = fields_at(graph.function, own & {core}, home)
+        found += fields or facts.declared(*own & {core})
+        if made is not None and made.op.kind == OpKind.ATTRIBUTE:
+            if any(row.type and row.type.dtype in width for row in made.op.results):
+                found += declared_at(made, home)
+    return found
 
 
 def _counted(facts: Facts, value: str) -> tuple[str, list[Node]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from math import prod
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import COPY
 from extractors.patterns.cases_rows_threads import ADD_THREADS
@@ -26,20 +26,26 @@ from extractors.patterns.cases_vectors import (
     VECTORS_WIDE,
 )
 from kb.analysis.accesses import BULK, Access
+from kb.analysis.declared import declared_at
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, Graph, Node
+from kb.analysis.graph import Graph, Node
 from kb.analysis.layouts import distributed
+from kb.analysis.moved import (
+    MOVING,
+    NUMBERS,
+    as_one,
+    given_number,
+    is_packed,
+    taken_apart,
+    type_of,
+)
 from kb.analysis.sized_vectors import counted, elements, sized
 from kb.analysis.symbolic import AtomKind, Expr
-from kb.evidence import Decision
+from kb.evidence import Decision, Lines
 from kb.ir import ParameterKind, TileType, TypeKind
 from kb.ops import OWN_THREAD, REDUCTIONS, OpKind
 
-_BITS = {"f64": 64, "i64": 64, "u64": 64, "f32": 32, "i32": 32, "u32": 32, "f16": 16, "bf16": 16,
-         "i16": 16, "u16": 16, "i8": 8, "u8": 8, "f8e4m3": 8, "f8e5m2": 8}  # fmt: skip
 _WORDS = frozenset({"16-bit", "32-bit"})  # no wider than one element of many arrays
-_MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST}
-_TAKING = CASTS | {OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.INSERT, OpKind.IF_EXPRESSION}
 _NUMBERED = re.compile(r"(?<=\D)\.\d+$")
 """The number that tells a value of a program from others of its name."""
 
@@ -59,6 +65,11 @@ __global__ void move(const T* x, T* out, int n) {
     using P = typename packed<T>::P;
     for (int at = threadIdx.x; at < n; at += blockDim.x)
         reinterpret_cast<P*>(out)[at] = reinterpret_cast<const P*>(x)[at];
+}
+"""
+_FILLED = """__global__ void fill(int* out, int value, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = value;
 }
 """
 _CALLED = _LOADED.replace("typedef cub::BlockLoad<", "typedef other::BlockMove<")
@@ -86,6 +97,7 @@ class VectorAccess(Pattern):
         Case(VECTORS_PROMISED, "compiler, by proven divisibility"),
         Case(_LOADED, "128-bit"),
         Case(_BYTES, "128-bit"),
+        Case(_FILLED, "scalar"),
         Case(VECTORS_GIVEN_GLUON, "4 elements of a layout"),
         Case(VECTORS_GIVEN_GLUON.replace("[4]", "[1]"), "1 elements of a layout"),
         Case(VECTORS_GIVEN_GLUON.replace("[4]", "[T, 1]"), "T elements of a layout"),
@@ -133,6 +145,11 @@ class VectorAccess(Pattern):
             why="the size of another type says how many",
             value="128-bit",
         ),
+        NearMiss(
+            _FILLED.replace("out, int value", "out, Pair value"),
+            why="nothing tells what a struct that is handed in holds",
+            value="scalar",
+        ),
         NearMiss(_CALLED, why="a call that nobody can read moves the array"),
         NearMiss(
             _LOADED.replace(", own)", ", own, 500, 0)"),
@@ -170,9 +187,10 @@ class VectorAccess(Pattern):
         if not wide and _moved_elsewhere(facts):
             return
         if not wide and self._unknown(facts):
-            packed = [n for n in facts.threads.of(OpKind.LOAD, OpKind.STORE) if _packed(facts, n)]
+            packed = [n for n in facts.threads.of(OpKind.LOAD, OpKind.STORE) if is_packed(facts, n)]
             if packed:
-                yield self.decide(facts, "several elements", packed)
+                where: list[Where] = [*packed, *_named(facts, packed)]
+                yield self.decide(facts, "several elements", where)
             return
         if wide:
             beside = _streamed(facts, found.get("scalar", []), wide)
@@ -181,7 +199,8 @@ class VectorAccess(Pattern):
         for value, nodes in found.items():
             walked = _walked(facts, nodes) if value == "scalar" else []
             if value != "scalar" or any(_of_own_thread(facts, n) for n in nodes):
-                yield self.decide(facts, value, dict.fromkeys([*nodes, *walked]))
+                named = _named(facts, nodes) if value != "scalar" else []
+                yield self.decide(facts, value, dict.fromkeys([*nodes, *walked, *named]))
 
     def _of_layouts(self, facts: Facts) -> Iterable[Decision]:
         """The run of elements that a layout gives every thread of a tile that is moved."""
@@ -212,14 +231,16 @@ class VectorAccess(Pattern):
     def _moved(self, facts: Facts, node: Node) -> TileType | None:
         """The type of what moves; None when nobody knows what the pointer points at."""
         if node.op.kind == OpKind.LOAD:
-            moved = node.op.results[0].type or _as_one(facts, node)
-            return _taken_apart(facts, node, moved)
-        at = _type_of(facts, node.op.operand("pointer") or "")
-        moved = _type_of(facts, node.op.operand("value") or "")
+            moved = node.op.results[0].type or as_one(facts, node)
+            return taken_apart(facts, node, moved)
+        at = type_of(facts, node.op.operand("pointer") or "")
+        moved = type_of(facts, node.op.operand("value") or "")
         several = moved is not None and moved.kind == TypeKind.TILE and moved.shape
         if at is not None and at.dtype == TileType(at.kind).dtype and not several:
             return None
-        return _taken_apart(facts, node, moved)
+        if moved is None and given_number(facts, node.op.operand("value")):
+            moved = TileType(TypeKind.SCALAR)
+        return taken_apart(facts, node, moved)
 
     def _value(self, moved: TileType | None) -> str:
         if moved is None or moved.kind not in (TypeKind.TILE, TypeKind.SCALAR):
@@ -229,8 +250,8 @@ class VectorAccess(Pattern):
             return ""
         if not extents:
             return "scalar"
-        if moved.dtype in _BITS and all(extent.isdigit() for extent in extents):
-            return f"{prod(map(int, extents)) * _BITS[moved.dtype]}-bit"
+        if moved.dtype in NUMBERS and all(extent.isdigit() for extent in extents):
+            return f"{prod(map(int, extents)) * NUMBERS[moved.dtype]}-bit"
         names = [_NUMBERED.sub("", extent) for extent in extents]
         if any(not name or name.startswith(".") for name in names):
             return "several elements"
@@ -256,75 +277,28 @@ def _given(graph: Graph, runs: str) -> list[Node]:
     return [n for n in graph.upstream(runs) if n.op.kind not in (OpKind.CONST, OpKind.LIST)]
 
 
-def _taken_apart(facts: Facts, node: Node, moved: TileType | None) -> TileType | None:
-    """What moves: a register array, where its bits move as one number of a type of its own."""
-    graph = facts.threads
-    if moved is None or moved.shape:
-        return moved
-    if node.op.kind == OpKind.LOAD:
-        casts = [n for n in graph.users(node.result) if n.op.kind == OpKind.BITCAST]
-        kinds = [n.op.results[0].type for n in casts]
-    else:
-        made = graph.producer(node.op.operand("value"))
-        casts = [made] if made is not None and made.op.kind == OpKind.BITCAST else []
-        kinds = [_type_of(facts, n.op.inputs[0]) for n in casts]
-    return next((k for k in kinds if k is not None and k.kind == TypeKind.TILE and k.shape), moved)
-
-
-def _as_one(facts: Facts, node: Node) -> TileType | None:
-    """One number, where what is loaded is converted to one, compared with one, or held as one."""
-    users = facts.threads.users(node.result)
-    for user in users:
-        owner = user.parent if user.op.kind == OpKind.YIELD else None
-        if owner is not None and owner.op.kind == OpKind.IF_EXPRESSION:
-            user = owner
-        kind = user.op.results[0].type if user.op.results else None
-        if kind is None or user.op.kind not in _TAKING:
-            continue
-        held = user.op.kind == OpKind.INSERT and len(kind.shape) == 1
-        if kind.kind == TypeKind.SCALAR or held:
-            return TileType(TypeKind.SCALAR)
-    return None
-
-
-def _type_of(facts: Facts, value: str) -> TileType | None:
-    made = facts.threads.producer(value)
-    rows = made.op.results if made is not None else ()
-    return next((row.type for row in rows if row.name == value), None)
-
-
-def _packed(facts: Facts, node: Node) -> bool:
-    """Whether what moves under a type of its own, known where the kernel is compiled, is a field
-    whose elements another field names."""
-    graph = facts.threads
-    address = graph.upstream(node.op.inputs[0], lambda n: n.op.kind not in _MOVING)
-    shared = node.op.attribute("space") == "shared"
-    if shared or not any(n.op.kind == OpKind.POINTER_CAST for n in address):
-        return False
-    if node.op.kind == OpKind.STORE:
-        field = graph.producer(node.op.operand("value"))
-        if field is None or field.op.kind != OpKind.ATTRIBUTE:
-            return False
-        above = graph.upstream(field.op.inputs[0])
-        return any(n.op.kind == OpKind.INSERT and n.op.operand("index") for n in above)
-    users = graph.users(node.result)
-    if not any(n.op.kind == OpKind.INSERT and n.op.attribute("name") for n in users):
-        return False
-    below = graph.downstream(node.result, 400)
-    return any(n.op.kind == OpKind.EXTRACT and n.op.operand("index") for n in below)
-
-
 def _seen_wide(facts: Facts, value: str, nodes: list[Node]) -> list[Node]:
     """Where the addresses of wide accesses become those of vectors; where elements are counted."""
     graph = facts.threads
     found = dict.fromkeys(elements(graph, value, nodes))
     for node in nodes:
         address = node.op.operand("pointer") or next(iter(node.op.inputs), "")
-        for cast in graph.upstream(address, lambda n: n.op.kind not in _MOVING):
+        for cast in graph.upstream(address, lambda n: n.op.kind not in MOVING):
             kind = cast.op.results[0].type if cast.op.kind == OpKind.POINTER_CAST else None
             if kind is not None and any(extent != "1" for extent in kind.shape):
                 found[cast] = None
     return list(found)
+
+
+def _named(facts: Facts, nodes: list[Node]) -> list[Lines]:
+    """Where the types of vectors get their names, and the numbers in them theirs."""
+    home = facts.kernel.entry.span.path
+    seen = dict.fromkeys(nodes)
+    for node in nodes:
+        address = node.op.operand("pointer") or next(iter(node.op.inputs), "")
+        above = facts.threads.upstream(address, lambda n: n.op.kind not in MOVING)
+        seen.update((n, None) for n in above if n.op.kind == OpKind.POINTER_CAST)
+    return [lines for node in seen for lines in declared_at(node, home)]
 
 
 def _streamed(facts: Facts, nodes: list[Node], wide: dict[str, list[Node]]) -> list[Node]:

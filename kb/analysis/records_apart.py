@@ -26,8 +26,7 @@ def records_apart(kernel: Kernel) -> Kernel:
             inner.append(op)
         elif fields.get(name, (None, kind))[1] == kind:
             names[op.results[0].name] = name
-            said = str(op.attribute("qualified") or "")
-            fields[name] = (_field(name, kind, said, given[struct]), kind)
+            fields[name] = (_field(name, kind, op, given[struct]), kind)
     if not names:
         return kernel
     gone = {*names, *_unused(kernel, names, inner)}
@@ -73,11 +72,13 @@ def _plain(op: Op) -> TileType | None:
     return kind if number else None
 
 
-def _field(name: str, kind: TileType, said: str, struct: Parameter) -> Parameter:
+def _field(name: str, kind: TileType, op: Op, struct: Parameter) -> Parameter:
     array = kind.kind is TypeKind.POINTER
     sort = ParameterKind.ARRAY if array else ParameterKind.SCALAR
     of = "x".join((kind.dtype, *kind.shape)) if kind.dtype != _UNKNOWN else ""
-    return Parameter(name, sort, f"{of} {said}".strip(), span=struct.span, struct=struct.name)
+    written = f"{of} {op.attribute('qualified') or ''}".strip()
+    span = replace(struct.span, declared=op.span.declared)
+    return Parameter(name, sort, written, span=span, struct=struct.name)
 
 
 def _renamed(region: Region, names: dict[str, str], gone: Collection[str]) -> Region:
