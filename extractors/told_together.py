@@ -18,6 +18,7 @@ from extractors.host.passes import AHEAD, BESIDE, HANDED_ON, LATER, LEFT
 from extractors.host.served import MISSING
 from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
 from extractors.patterns.ascending_tiles import AscendingTiles
+from extractors.patterns.compact_arrays import CompactArrays
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
 from extractors.told_apart import kept_apart
@@ -48,7 +49,7 @@ from extractors.told_strides import (
     of_one_array,
     without_extents,
 )
-from extractors.told_tails import fits_whole, with_demands, with_variants
+from extractors.told_tails import DEMANDED, fits_whole, with_demands, with_variants
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import roles_of
@@ -316,6 +317,9 @@ def _strided(
     if (made := host.material) is not None:
         lines += [made.given(site, name) for site in made.sites() for name in names]
     lines += [d.lines for d in rest if d.pattern == decision.pattern == HANDED]
+    if decision.pattern == CompactArrays.name:
+        lines += [tuple(launch.lines for launch in host.launches)]
+        lines += [d.lines for d in rest if d.pattern == DEMANDED and d.file is None]
     if decision.pattern in STRIDED:
         made_so = [d for d in rest if d.pattern == CONTIGUOUS and d.axis == CONTRACT]
         lines += [other.lines for other in made_so if of_one_array(decision, other, facts)]
