@@ -15,16 +15,23 @@ HINTED = frozenset({"occupancy", "num_ctas", "num_warps", "num_stages"})
 EVERYWHERE = frozenset({"specialization", "launch_overlap"})
 """Axes whose value holds for the whole kernel, so that each value is told once."""
 
+HELD = "number-held-to-the-range-of-a-narrow-type"
+"""The pattern of what is no decision on rounding beside one that says how numbers are rounded."""
+
 
 def merged_decisions(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
     """Decisions without repeats, by kind, first line and axis.
 
+    Numbers that are held to a range are told of where nothing else is told of their rounding.
     Program and host code may both tell of one decision: same axis, value, pattern and file, and no
     two different subjects, unless several flags decide the axis. Such become one with the lines of
     both.
     """
     kept: list[Decision] = []
+    rounds = any(d.axis == "rounding_mode" and d.pattern != HELD for d in decisions)
     for decision in decisions:
+        if rounds and decision.pattern == HELD:
+            continue
         twin = next((i for i, other in enumerate(kept) if _same(other, decision)), None)
         if twin is None:
             kept.append(decision)

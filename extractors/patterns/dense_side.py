@@ -59,6 +59,10 @@ _THREADS = """__global__ void widen(const float* x, float* out, float* largest, 
 """
 
 
+_UNTOLD = frozenset({AtomKind.CHOICE, AtomKind.OPAQUE})
+"""What does not say how far apart positions are."""
+
+
 class DenseSide(Pattern):
     """What is stored beside the output is at one position, with no factor: the row's."""
 
@@ -78,6 +82,14 @@ class DenseSide(Pattern):
             vary(_QUANTISE_TILE, ("scales, row", "scales, (row, 0)")), why="two indices"
         ),
         NearMiss(_THREADS.replace("largest[row]", "largest[row * n]"), why="far apart"),
+        NearMiss(
+            _THREADS.replace("largest[row]", "largest[n > 4 ? row : row % 4 * 32 + row / 4]"),
+            why="in another order under a condition",
+        ),
+        NearMiss(
+            _THREADS.replace("largest[row]", "largest[row / 8 * n + row % 8]"),
+            why="in runs that lie apart",
+        ),
         NearMiss(PRODUCT, why="there is one output"),
         NearMiss(SOFTMAX, why="there is one output"),
         NearMiss(ADD_POINTER, why="there is one output"),
@@ -101,5 +113,7 @@ def _dense(access: Access) -> bool:
         return False
     terms = [factors for factors, _ in access.index[0].terms if any(map(moves, factors))]
     alone = [factors for factors in terms if len(factors) == 1]
+    if any(factors[0].kind in _UNTOLD for factors in alone):
+        return False
     lanes = [f for f in alone if f[0].kind is AtomKind.LANE]
-    return len(alone) == 1 if not lanes else len(lanes) == 1 and len(terms) <= 2
+    return len(alone) == len(terms) == 1 if not lanes else len(lanes) == 1 and len(terms) <= 2

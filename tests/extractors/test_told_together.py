@@ -12,10 +12,18 @@ from extractors.host.passes import PASSES
 from extractors.host.samples import vary
 from extractors.patterns.cases_merges import MERGE
 from extractors.patterns.cases_rows_pointer import NORM_BACKWARD_POINTER
-from extractors.told_merged import merged_decisions
+from extractors.told_merged import HELD, merged_decisions
 from extractors.told_together import STAGES, told_together
 from kb.evidence import AxisKind, Decision
 from tests.extractors.rules.support import subject
+
+
+def test_a_range_is_no_rounding_beside_one() -> None:
+    """A clamp before a cast is told of rounding where nothing says how numbers are rounded."""
+    clamp = Decision(axis="rounding_mode", value="saturating", pattern=HELD, lines=((3, 3),))
+    nearest = replace(clamp, value="rn", pattern="approximate-division-transcendental")
+    assert merged_decisions([clamp, nearest]) == (nearest,)
+    assert merged_decisions([clamp]) == (clamp,)
 
 
 @pytest.mark.parametrize(
