@@ -15,6 +15,7 @@ from extractors.cuda.block_size import place
 from extractors.cuda.matched import matched, matches
 from extractors.cuda.render import shown
 from kb.dialects.cuda import ERROR_CODES
+from kb.dialects.cuda_libraries import DISPATCHES
 from kb.space import Constraint, Origin
 
 MAX_LABELS = 16
@@ -34,15 +35,6 @@ flashinfer/exception.h; TensorRT-LLM, tensorrt_llm/common/assert.h; assert.h."""
 
 CHECKS = frozenset(_CHECKS) - {"CHECK", "CHECK_EQ", "CHECK_LE", "CHECK_GE", "assert"}
 """Those whose names belong to one library: they are known by them, however they are made."""
-
-_DISPATCHES = {
-    "AT_DISPATCH_FLOATING_TYPES": (("kFloat", "kDouble"), 0),
-    "AT_DISPATCH_FLOATING_TYPES_AND_HALF": (("kFloat", "kDouble", "kHalf"), 0),
-    "AT_DISPATCH_FLOATING_TYPES_AND": (("kFloat", "kDouble"), 1),
-    "AT_DISPATCH_FLOATING_TYPES_AND2": (("kFloat", "kDouble"), 2),
-}  # fmt: skip
-"""Macros that call a function for the element type of a tensor and stop for others, with those
-types, and how many more they are given first. Source: PyTorch, ATen/Dispatch.h."""
 
 _STOPS = frozenset({"exit", "abort", "std::exit", "std::abort", "std::terminate"})
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -103,13 +95,15 @@ class Step:
 class Check:
     """A condition that holds after a place of the host, or inside a kernel; `given` are the
     parameters of a function that checks with what they are given, `handed` the functions that it
-    is passed on to, one after the other, and `made` what names were given that it speaks of."""
+    is passed on to, one after the other, `made` what names were given that it speaks of, and
+    `chooses` whether it also chooses a type that is compiled in."""
 
     condition: n.Expr
     at: n.Place
     given: tuple[tuple[str, str], ...] | None = None
     handed: tuple[Step, ...] = ()
     made: tuple[tuple[str, str], ...] = ()
+    chooses: bool = False
 
 
 def checked(node: n.Stmt | n.Expr) -> Iterator[Check]:
@@ -203,11 +197,12 @@ def checked_by(
 def dispatched(node: n.Call) -> Iterator[Check]:
     """What holds inside a call for the element type of a tensor."""
     name = node.function.text if isinstance(node.function, n.Name) else ""
-    types, more = _DISPATCHES.get(name, ((), 0))
+    types, more = DISPATCHES.get(name, ((), 0))
     if types and len(node.arguments) > more:
         asked = node.arguments[more]
         of = [*node.arguments[:more], *(n.Name(node.at, f"at::{one}") for one in types)]
-        yield Check(_one_of([n.Binary(node.at, "==", asked, one) for one in of]), node.at)
+        asks = _one_of([n.Binary(node.at, "==", asked, one) for one in of])
+        yield Check(asks, node.at, chooses=True)
 
 
 def _under(node: n.If) -> Iterator[Check]:

@@ -33,7 +33,7 @@ def compiled_in(
     lines |= {place(at) for name in through for at in unit.instantiated.get(name, ())}
     if not definition.template or not lines:
         return ()
-    lines |= _chosen_by(named, home)
+    lines |= _chosen_by(named, home) | _by_type(named, home)
     given = [made for one in named for _, made in _behind(one) if made is not None]
     lines |= {place(made.at) for made in given if made.at.path == home}
     return (
@@ -60,6 +60,12 @@ def _chosen_by(sites: Sequence[LaunchSite], home: str) -> set[Lines]:
     return {place(at) for at, text in tests.items() if _divides(text, pairs)} | {
         place(at) for at in cases if differ and at.path == home
     }
+
+
+def _by_type(sites: Sequence[LaunchSite], home: str) -> set[Lines]:
+    """Where the host calls a function for the element type of a tensor, around launches."""
+    checks = {one.at for site in sites for one in site.checks if one.chooses}
+    return {(at.line, at.line) for at in checks if at.path == home}
 
 
 def _divides(test: str, pairs: Sequence[tuple[LaunchSite, tuple[str, ...]]]) -> bool:

@@ -40,3 +40,22 @@ BY_VALUE = frozenset({
 })  # fmt: skip
 """Functions of other libraries that take their arguments by value and write none. Source: PyTorch,
 ATen/cuda/detail/UnpackRaw.cuh; OpenGL Mathematics, geometric.hpp, matrix.hpp, common.hpp."""
+
+_FLOATS = ("kFloat", "kDouble")
+_WHOLE = ("kByte", "kChar", "kInt", "kLong", "kShort")
+
+DISPATCHES = {
+    "AT_DISPATCH_FLOATING_TYPES": (_FLOATS, 0),
+    "AT_DISPATCH_FLOATING_TYPES_AND_HALF": ((*_FLOATS, "kHalf"), 0),
+    "AT_DISPATCH_FLOATING_TYPES_AND": (_FLOATS, 1),
+    "AT_DISPATCH_FLOATING_TYPES_AND2": (_FLOATS, 2),
+    "AT_DISPATCH_FLOATING_TYPES_AND3": (_FLOATS, 3),
+    "AT_DISPATCH_REDUCED_FLOATING_TYPES": (("kHalf", "kBFloat16"), 0),
+    "AT_DISPATCH_INTEGRAL_TYPES": (_WHOLE, 0),
+    "AT_DISPATCH_ALL_TYPES": ((*_WHOLE, *_FLOATS), 0),
+    "AT_DISPATCH_ALL_TYPES_AND": ((*_WHOLE, *_FLOATS), 1),
+    "AT_DISPATCH_ALL_TYPES_AND2": ((*_WHOLE, *_FLOATS), 2),
+    "AT_DISPATCH_ALL_TYPES_AND3": ((*_WHOLE, *_FLOATS), 3),
+}
+"""Macros that call a function for the element type of a tensor and stop for others, with those
+types, and how many more they are given first. Source: PyTorch, ATen/Dispatch.h."""

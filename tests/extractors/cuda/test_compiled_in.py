@@ -64,6 +64,17 @@ _ASKED_FOR = _BY_CALLER[: _BY_CALLER.index("void run")] + (
     "template void launch<float>(const void* x, void* out, int n);\n"
     "template void other<float>(const void* x, void* out, int n);\n"
 )
+_BY_TYPE = (
+    _TEMPLATE[: _TEMPLATE.index("void run")]
+    + """void run(const Tensor x, Tensor out, int n) {
+    AT_DISPATCH_ALL_TYPES(
+        x.scalar_type(), "move", [&] {
+            move<scalar_t, true><<<n / 256, 256>>>(
+                x.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), n);
+        });
+}
+"""
+)
 _SAME = _TEMPLATE.replace("<float, false>", "<float, true>")
 _ELSEWHERE = _TEMPLATE[: _TEMPLATE.index("void run")]
 
@@ -78,6 +89,12 @@ _ELSEWHERE = _TEMPLATE[: _TEMPLATE.index("void run")]
         ),
         pytest.param(_ASKED_FOR, [((8, 8), (10, 10))], id="what launches it is asked for"),
         pytest.param(_BY_CASE, [((8, 8), (9, 9), (11, 11), (12, 12))], id="cases"),
+        pytest.param(_BY_TYPE, [((7, 7), (9, 9))], id="the type of a tensor"),
+        pytest.param(
+            _BY_TYPE.replace("AT_DISPATCH_ALL_TYPES", "WITH_ITS_TYPE"),
+            [((9, 9),)],
+            id="unknown call",
+        ),
         pytest.param(_NAMED, [((7, 7),)], id="named before it is launched"),
         pytest.param(_PLAIN, [], id="no template"),
         pytest.param(_ELSEWHERE, [], id="launched elsewhere"),
