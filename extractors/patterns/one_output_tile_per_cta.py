@@ -41,6 +41,7 @@ from extractors.patterns.jobs_by_block import JOBS_THREADS, parted_jobs
 from extractors.patterns.last_block import by_last
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
 from kb.analysis.accesses import Access, Mode
+from kb.analysis.block_starts import block_starts, of_blocks
 from kb.analysis.block_steps import of_block, steps_by_tile, tile_extents
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
@@ -55,7 +56,7 @@ from kb.analysis.own_places import by_one_block, scattered
 from kb.analysis.own_walks import mapped_items, own_walks
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.splits import added_parts, lane_sums, pieces
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -364,23 +365,19 @@ def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:
     parts = [
         n
         for n in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
-        if _of_blocks(facts.values.expr(n.op.inputs[0]))
+        if of_blocks(facts.values.expr(n.op.inputs[0]))
     ]
     extents = tile_extents(facts).union(*(facts.types.shape(a.value) for a in stores)) - {"1"}
     parts += mapped_items(facts)
+    parts += [n for n in block_starts(facts) if any(facts.graph.rests_on(v, n) for v in addresses)]
     return ids + parts + [n for n in facts.graph.of(OpKind.MUL) if _begins(facts, n, extents)]
-
-
-def _of_blocks(number: Expr) -> bool:
-    """True for what block ids, and nothing that a lane holds or memory gives, say."""
-    return number.has(AtomKind.BLOCK) and not number.has(AtomKind.LANE, AtomKind.LOADED)
 
 
 def _begins(facts: Facts, node: Node, extents: frozenset[str]) -> bool:
     """True for a block's number times the extent of a tile."""
     one, other = (facts.values.expr(value) for value in node.op.inputs[:2])
     return any(
-        str(extent) in extents and _of_blocks(number)
+        str(extent) in extents and of_blocks(number)
         for number, extent in ((one, other), (other, one))
     )
 
