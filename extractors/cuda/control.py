@@ -118,8 +118,7 @@ class ControlReader(DeclarationReader):
     def current(self, key: str, at: n.Place) -> Val:
         """The value of a variable; undefined when nothing was stored in it."""
         if key not in self.names or not self.names[key].name:
-            kind = self.kinds.get(key, UNKNOWN)
-            self.names[key] = self.one(OpKind.UNDEF, (), at, kind, key.partition("#")[0])
+            self.names[key] = self.nothing(key, at)
         return self.names[key]
 
     def _keys(self, found: set[str]) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ class Core(Typing):
         self.frame = frame
         self.names: dict[str, Val] = {}
         self.kinds: dict[str, Kind] = {}
+        self.made: dict[str, tuple[n.Place, ...]] = {}
         self.trail: list[n.Definition] = []
         self.read_once: dict[n.Place, int] = {}
         self.entry: n.Definition | None = None

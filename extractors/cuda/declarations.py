@@ -109,6 +109,7 @@ class DeclarationReader(StructReader):
             kind = replace(kind, space=space)
             read = replace(self.pointer_cast(read, kind, node.at, node.name), kind=kind)
         self.kinds[key] = kind
+        self.made[key] = (node.at,)
         if read is not None:
             read = self.convert(read, kind, node.at, node.name)
             constexpr = "constexpr" in node.storage or node.type.const

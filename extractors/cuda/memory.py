@@ -213,6 +213,13 @@ class MemoryReader(LocalPointerReader):
 
     # -- loads and stores
 
+    def nothing(self, key: str, at: n.Place) -> Val:
+        """The value of a variable that nothing was stored in, and where it is declared."""
+        kind = self.kinds.get(key, UNKNOWN)
+        value = self.one(OpKind.UNDEF, (), at, kind, key.partition("#")[0])
+        self.writer.declare(self.made.get(key, ()))
+        return value
+
     def load(self, where: Where, at: n.Place, hint: str = "") -> Val:
         """What lies at a place."""
         if isinstance(where, Memory):
@@ -229,9 +236,7 @@ class MemoryReader(LocalPointerReader):
             return self._taken(whole, where, at, hint) if where.path else whole
         value = self.names.get(where.key)
         if value is None or not value.name:
-            kind = self.kinds.get(where.key, UNKNOWN)
-            value = self.one(OpKind.UNDEF, (), at, kind, where.key.partition("#")[0])
-            self.names[where.key] = value
+            value = self.names[where.key] = self.nothing(where.key, at)
         if not where.path:
             return value
         return self._taken(value, where, at, hint)

@@ -16,6 +16,7 @@ from extractors.patterns.cases_threads import SUM_AS_STORED_THREADS, SUM_IN_SHAR
 from extractors.patterns.cases_vectors import PEERS_THREADS
 from extractors.patterns.product_summed import BY_FLAG
 from extractors.patterns.shared_sums import kept_sums
+from kb.analysis.declared import arrays_at
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
 from kb.analysis.held_sums import accumulators, held_sums, summed_elements
@@ -133,7 +134,9 @@ class Fp32Accumulation(Pattern):
         if casts and ("f32" in places or not facts.contractions):
             wide = places.pop("f32", [])
             where = [*wide, *casts] if wide else [*self._widened(facts), *casts]
-            yield self.decide(facts, "fp32, one narrowing cast before the store", where)
+            begun = arrays_at(facts, facts.contractions) if facts.of_threads else []
+            value = "fp32, one narrowing cast before the store"
+            yield self.decide(facts, value, [*where, *begun])
         for dtype, nodes in places.items():
             if dtype in _NAMES:
                 yield self.decide(facts, _NAMES[dtype], nodes)

@@ -52,7 +52,9 @@ from extractors.patterns.cases_staged import (
     TAKEN_IN_TURNS_THREADS,
 )
 from kb.analysis.accesses import Access
+from kb.analysis.declared import arrays_at
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.kept_rows import (
     over_rounds,
     read_again,
@@ -61,21 +63,20 @@ from kb.analysis.kept_rows import (
     resident,
     shared_vector,
 )
-from kb.analysis.loops import Role
 from kb.analysis.peeled import peeled_tails
 from kb.analysis.register_rows import held_over_barrier, kept_in_registers, loaded_before
 from kb.analysis.row_chunks import along, comes_after, goes_on, passes, sweeps
 from kb.analysis.staged_tiles import staged_rows, staged_tiles
-from kb.analysis.symbolic import sub
+from kb.analysis.walked_again import walked_again
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
 
 _STOPS = READS | CONTRACTIONS
+_PUTS = READS | {OpKind.INSERT}
 _WHOLE = (OpKind.SORT, OpKind.SCAN, OpKind.CUMSUM, OpKind.CUMPROD)
 _REGISTERS = "single tile, row cached in registers"
 _ONCE = "row read once, in chunks"
 _TILE = "tile staged in shared memory"
-_REDUCING = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
 
 _EITHER = (
@@ -305,6 +306,16 @@ class RowResidency(Pattern):
         ),
     )
 
+    def decide(
+        self, facts: Facts, value: str, where: Iterable[Where], subject: str | None = None
+    ) -> Decision:
+        """A decision with the variables that a thread keeps a row in."""
+        places = [*where]
+        nodes = (a.node if isinstance(a, Access) else a for a in places)
+        kept = (n for n in nodes if isinstance(n, Node) and n.op.kind in _PUTS)
+        arrays = arrays_at(facts, kept) if facts.of_threads and value == _REGISTERS else []
+        return super().decide(facts, value, [*places, *arrays], subject)
+
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.contractions:
             held = [a for a in facts.loads if self._held(facts, a)]
@@ -344,7 +355,7 @@ class RowResidency(Pattern):
 
     def _unreduced(self, facts: Facts) -> Iterable[Decision]:
         """A row that is sorted or scanned as a whole, or that a loop goes along once."""
-        if again := self._walked(facts):
+        if again := walked_again(facts):
             value = _NUMBERS.get(len({a.loop for a in again}), "multi-pass reload")
             yield self.decide(facts, value, again)
             return
@@ -364,34 +375,6 @@ class RowResidency(Pattern):
             yield self.decide(facts, _TILE, tiles)
         elif before := loaded_before(facts):
             yield self.decide(facts, _REGISTERS, before)
-
-    def _walked(self, facts: Facts) -> list[Access]:
-        """Loads of a row that one thread walks more than once, in loops of their own one of which
-        reduces it."""
-        walks: dict[tuple[str, str], list[Access]] = {}
-        for access in facts.loads if facts.of_threads else ():
-            loop = facts.loop(access.loop)
-            step = facts.values.expr(loop.induction) if loop and loop.induction else None
-            if access.array is None or step is None or step.atom is None:
-                continue
-            rest = [sub(index, step) for index in access.index]
-            moved = any(step.atom in set(index.atoms()) for index in access.index)
-            if moved and not any(step.atom in set(one.atoms()) for one in rest):
-                walks.setdefault((access.array, str(rest)), []).append(access)
-        return [a for loads in walks.values() for a in loads if self._apart(facts, loads)]
-
-    def _apart(self, facts: Facts, loads: list[Access]) -> bool:
-        """Several loops, none inside another, of which one carries a sum or an extreme on."""
-        loops = [one for one in map(facts.loop, {a.loop for a in loads}) if one is not None]
-        nested = any(a.node.inside(b.node) for a in loops for b in loops)
-        reduced = any(
-            facts.graph.rests_on(carried.next, access.node)
-            for loop in loops
-            for carried in loop.of(*_REDUCING)
-            for access in loads
-            if access.loop is loop.node
-        )
-        return len(loops) > 1 and not nested and reduced
 
     def _once(self, facts: Facts) -> list[Where]:
         """Loads of a loop that goes along a row in tiles, of arrays that nothing else reads."""

@@ -45,6 +45,38 @@ __global__ void k(const float* x, float* out) {
     twice(x + threadIdx.x * 4, out + threadIdx.x * 4);
 }
 """
+_KEPT = """__global__ void k(const float* x, float* out, int n) {
+    float own[4];
+    float other[4];
+    float sum = 0.f;
+    for (int i = 0; i < 4; ++i) {
+        own[i] = x[blockIdx.x * 128 + i * 32 + threadIdx.x];
+        sum += own[i];
+    }
+    for (int i = 0; i < 4; ++i) other[i] = own[i] / sum;
+    for (int i = 0; i < 4; ++i) out[blockIdx.x * 128 + i * 32 + threadIdx.x] = other[i];
+}
+"""
+_PRODUCT = """#include <cuda_fp16.h>
+__device__ void multiply(float* d, const unsigned* a, const unsigned* b) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__global__ void k(const unsigned* x, const unsigned* y, __half* out, int n) {
+    float acc[2][4];
+    unsigned a[4], b[2];
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 4; ++j) acc[i][j] = 0.f;
+    for (int at = 0; at < n; ++at) {
+        for (int j = 0; j < 4; ++j) a[j] = x[(at * 4 + j) * 32 + threadIdx.x];
+        for (int j = 0; j < 2; ++j) b[j] = y[(at * 2 + j) * 32 + threadIdx.x];
+        for (int i = 0; i < 2; ++i) multiply(acc[i], a, b);
+    }
+    for (int j = 0; j < 4; ++j) out[j * 32 + threadIdx.x] = __float2half(acc[0][j]);
+}
+"""
 _PLAIN = """using number = float;
 __global__ void k(const number* x, number* out) { out[threadIdx.x] = x[threadIdx.x] * 2.f; }
 """
@@ -62,6 +94,8 @@ def _decisions(text: str, axis: str) -> list[Decision]:
         (_GIVEN, "index_width", {4}),
         (_VECTORS, "vector_width", {3, 4}),
         (_HELPED, "vector_width", {1}),
+        (_KEPT, "row_residency", {2}),
+        (_PRODUCT, "accum_dtype", {9}),
     ],
 )
 def test_declarations_belong_to_what_they_decide(text: str, axis: str, lines: set[int]) -> None:
@@ -71,9 +105,14 @@ def test_declarations_belong_to_what_they_decide(text: str, axis: str, lines: se
 
 
 def test_names_that_nothing_uses_are_left_out() -> None:
-    """Another name for the type of a vector, and a name for a number that moves alone."""
+    """Another name for the type of a vector, a name for a number that moves alone, and arrays of
+    other values."""
     (wide,) = _decisions(_HELPED, "vector_width")
     (plain,) = _decisions(_PLAIN, "vector_width")
+    (kept,) = _decisions(_KEPT, "row_residency")
+    (added,) = _decisions(_PRODUCT, "accum_dtype")
+    assert 3 not in {first for first, _ in kept.lines}
+    assert 10 not in {first for first, _ in added.lines}
     assert 2 not in {first for first, _ in wide.lines}
     assert 1 not in {first for first, _ in plain.lines}
 
