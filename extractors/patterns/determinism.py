@@ -18,7 +18,7 @@ from kb.analysis.held_sums import sums_in_order
 from kb.analysis.locks import locked_sums, swapped_sums
 from kb.dtypes import may_be_float
 from kb.evidence import Decision
-from kb.ops import WRITES, OpKind
+from kb.ops import ATOMICS, WRITES, OpKind
 
 _ADDS = frozenset({OpKind.ATOMIC_ADD, OpKind.DESCRIPTOR_ATOMIC_ADD})
 _IN_ANY_ORDER = frozenset({OpKind.ATOMIC_MIN, OpKind.ATOMIC_MAX, OpKind.ATOMIC_AND,
@@ -226,8 +226,9 @@ class Determinism(Pattern):
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
             scans = facts.graph.of(OpKind.CUMSUM, OpKind.SCAN)
             sums = [*facts.contractions, *facts.reductions, *scans, *sums_in_order(facts)]
+            counts = facts.threads.of(*ATOMICS) if facts.of_threads else []
             whole = facts.kernel.entry.span.lines
-            yield self.decide(facts, "bitwise stable", [whole, *sums, *facts.stores])
+            yield self.decide(facts, "bitwise stable", [whole, *sums, *counts, *facts.stores])
         elif facts.stores and not any(a.is_atomic for a in facts.stores):
             raced = [a for a in facts.stores if not self._settled(facts, a)]
             yield self.decide(facts, "the last of repeated places wins", raced)
