@@ -70,6 +70,14 @@ _EITHER_WAY = vary(
 )
 
 
+_PAIRS_THREADS = """__global__ void move(const float* x, float* out, int n) {
+    int i = threadIdx.x;
+    for (; i + blockDim.x < n; i += 2 * blockDim.x) {
+        out[i] = x[i];
+        out[i + blockDim.x] = x[i + blockDim.x];
+    }
+}
+"""
 _HANDED = COPIES | COMPARISONS | {
     OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT, OpKind.AND, OpKind.OR,
 }  # fmt: skip
@@ -107,6 +115,7 @@ class SecondaryInduction(Pattern):
             vary(_ADVANCED, ("        p = tl.advance(p, (0, T))\n", "")),
             why="the block stays where it is",
         ),
+        NearMiss(_PAIRS_THREADS, why="the loop goes on while there are two more of it"),
         NearMiss(SOFTMAX_CHUNKS, why="the loop variable is scaled"),
         NearMiss(PRODUCT_DESCRIPTOR, why="the loop variable is the index"),
         NearMiss(PRODUCT_THREADS, why="the loop variable is the index"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kb.analysis.accesses import Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, COPIES, Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.loops import Carried, Loop, Role
 from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, scale, sub
@@ -46,13 +46,20 @@ def steps_of(facts: Facts, loop: Loop) -> list[tuple[Atom, Expr]]:
     return [*([(step, by)] if step is not None else []), *counts.items()]
 
 
+_COUNTED = CASTS | COPIES | {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV}
+"""Steps from a number that counts to what a test compares."""
+
+
 def tested(loop: Loop) -> list[Carried]:
-    """Carried numbers of a loop without a range that its test compares and that grow by the same in
-    every round: what it counts by."""
+    """Carried numbers of a loop without a range that its test compares, perhaps with something
+    added or times so many, and that grow by the same in every round: what it counts by."""
     if loop.node.op.kind != OpKind.WHILE:
         return []
     test = loop.node.op.regions[0]
-    asked = {v for op in test.ops if op.kind in COMPARISONS for v in op.inputs}
+    asked: set[str] = set()
+    for op in reversed(test.ops):
+        if op.kind in COMPARISONS or (op.kind in _COUNTED and op.results[0].name in asked):
+            asked.update(op.inputs)
     own = zip(test.arguments, loop.carried, strict=False)
     return [c for a, c in own if a.name in asked and c.role is Role.COUNTER]
 
