@@ -11,7 +11,8 @@ from extractors.patterns.cases_rows_threads import ONE_THREAD, ROW_NORM_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
-from kb.analysis.graph import Node
+from kb.analysis.graph import CASTS, COPIES, Node
+from kb.analysis.registers import is_address
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
@@ -24,6 +25,9 @@ _VALUES = {
     Mode.POINTER: "element gather/pointer",
     Mode.ADVANCED: "advanced-indexing (sparse row + dense slices)",
 }
+_MOVING = CASTS | COPIES | {OpKind.ADD, OpKind.POINTER_CAST, OpKind.IF, OpKind.SELECT}
+"""Steps on the way to an address."""
+
 _SINGLE = (Mode.POINTER, Mode.TILE, Mode.ELEMENT)
 """Modes in which single numbers are read as well."""
 
@@ -129,8 +133,9 @@ def moved(facts: Facts, access: Access) -> tuple[str, ...]:
 
 
 def _address(facts: Facts, access: Access) -> list[Node]:
-    """Of a pointer, the additions that complete it or move it on from round to round, and the
-    promises made on its way; else what made the view."""
+    """Of a pointer, the additions that complete it or move it on from round to round, of a thread's
+    all that move it, or a pointer that is stored there, and the promises made on its way; else what
+    made the view."""
     pointer = access.node.op.operand("pointer")
     if access.mode is not Mode.POINTER or pointer is None:
         return [access.made] if access.made is not None else []
@@ -139,7 +144,17 @@ def _address(facts: Facts, access: Access) -> list[Node]:
     carried = facts.graph.feeds(pointer) if pointer in facts.graph.arguments else (pointer,)
     made = (facts.graph.producer(value) for value in carried)
     moves = [n for n in made if n is not None and n.op.kind == OpKind.ADD]
+    if facts.of_threads:
+        held = [v for v in access.node.op.inputs[1:] if is_address(facts.graph, v)]
+        ways = (
+            facts.graph.upstream(v, lambda n: n.op.kind not in _MOVING) for v in (pointer, *held)
+        )
+        return [n for way in ways for n in way if is_address(facts.graph, _result(n))]
     return [*promises, *moves, *(n for m in moves for n in _offsets(facts, m))]
+
+
+def _result(node: Node) -> str:
+    return node.op.results[0].name if node.op.results else ""
 
 
 def _offsets(facts: Facts, move: Node) -> list[Node]:
