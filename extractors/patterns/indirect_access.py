@@ -21,6 +21,7 @@ from kb.analysis.accesses import Access, Mode
 from kb.analysis.alternatives import alternatives
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.held_pointers import held_pointers
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, of, only_bounds, scale, sub
 from kb.evidence import Decision
@@ -51,6 +52,14 @@ def pick(x, ids, out, s, T: tl.constexpr):
     tl.store(out + own * s + at, tl.load(x + tl.load(ids + own) * s + at))
 """
 )
+_POINTERS_THREADS = """
+__global__ void part(const float* x, const float** rows, const int* starts, int* sizes, int wide) {
+    int i = threadIdx.x;
+    int at = starts[i];
+    sizes[i] = starts[i + 1] - at;
+    rows[i] = x + at * wide;
+}
+"""
 _GUARDED = vary(
     _STATE,
     (
@@ -142,6 +151,7 @@ class IndirectAccess(Pattern):
         Case(TABLE_THREADS, _ROW),
         Case(SLOT_THREADS, _ROW),
         Case(_BEGUN, _OFFSET),
+        Case(_POINTERS_THREADS, "cu_seqlens pointer offset"),
     )
     near_misses = (
         NearMiss(TABLE_THREADS, why="the number chooses a row of known length", value=_OFFSET),
@@ -150,6 +160,14 @@ class IndirectAccess(Pattern):
             vary(_BLOCKS, ("(ids + own) * T", "(ids + own) * 4")),
             why="a place between the tiles, not the number of one",
             value=_PAGE,
+        ),
+        NearMiss(
+            _POINTERS_THREADS.replace("starts[i + 1] - at", "4"),
+            why="nothing says that segments begin there",
+        ),
+        NearMiss(
+            _POINTERS_THREADS.replace("x + at * wide", "x + i * wide"),
+            why="as many rows for each",
         ),
         NearMiss(CODES, why="numbers of a table, looked up by codes"),
         NearMiss(vary(CODES, (" % 16", "")), why="numbers of a table, looked up by classes"),
@@ -185,6 +203,8 @@ class IndirectAccess(Pattern):
             for node in self._loaded(facts, access):
                 if value := self._value(facts, access, node):
                     found.setdefault(value, []).append((node, access.node))
+        if starts := [pair for pair in held_pointers(facts) if _begins(facts, pair[0])]:
+            found.setdefault(_OFFSET, []).extend(starts)
         bounds = [n for loop in facts.loops for n in self._bounds(facts, loop)]
         gathered = _GATHER in found and facts.contractions
         apart = self._problems(facts, found) if gathered else set()
