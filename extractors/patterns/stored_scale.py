@@ -12,7 +12,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.composed_steps import of_others
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, LOOPS, Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.shared_numbers import grouped, of_all
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
@@ -206,7 +206,8 @@ class StoredScale(Pattern):
             kept = kept_scales(facts, divided)
             made += _on_the_way(facts, largest, [*divided, *(s.node for s in kept)])
             value = "scale from the largest element"
-            yield self.decide(facts, value, [*largest, *made, *divided, *kept])
+            whole = of_all(facts, [by for _, by in ways])
+            yield self.decide(facts, value, [*largest, *made, *divided, *kept, *whole])
         elif there := _there_and_back(facts, largest):
             yield self.decide(facts, "scale from the largest element", [*largest, *there])
         elif largest:
@@ -228,7 +229,7 @@ class StoredScale(Pattern):
             words = facts.feeding(bits)
             arrays = {a.array for a in words} & {a.array for a in loads} - {None}
             apart = loads and not arrays and not any(a in words for a in loads)
-            shared = [a for a in loads if _grouped(a)]
+            shared = [a for a in loads if grouped(a)]
             if apart and (node.loop is None or shared):
                 return [node, *shared]
         return []
@@ -384,16 +385,6 @@ def _elements(facts: Facts, value: str) -> bool:
 def _keeps(facts: Facts, store: Access, node: Node, largest: list[Node]) -> bool:
     made = any(facts.graph.rests_on(store.value, r) for r in largest)
     return made and not facts.graph.rests_on(store.value, node)
-
-
-def _grouped(access: Access) -> bool:
-    """A place that several elements share: an index of a loop or a lane that was divided."""
-    moving = (AtomKind.INDUCTION, AtomKind.LANE)
-    return any(
-        atom.kind is AtomKind.FLOOR_DIV and any(arg.has(*moving) for arg in atom.args)
-        for index in access.index
-        for atom in index.atoms()
-    )
 
 
 def _wide(facts: Facts, value: str) -> bool:
