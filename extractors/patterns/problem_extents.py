@@ -187,6 +187,8 @@ class ProblemExtents(Pattern):
         else:
             kept = [b.node for b in branches(facts)]
         fixed += [n.lines for n in kept]
+        if facts.of_threads and not facts.constexprs:
+            fixed += _by_modes(facts, {name for read in names.values() for name in read})
         ends = [] if facts.constexprs or places else _ends_written(facts)
         fixed += ends
         rest = "constexpr" if facts.constexprs or ends else _NOTHING
@@ -225,6 +227,10 @@ class ProblemExtents(Pattern):
         return False
 
 
+_MODES = frozenset({"i8", "u8", "i32", "u32", "i64", "u64"})
+"""Types of numbers that may stand for one way or another."""
+
+
 def _all_at_run_time(facts: Facts) -> list[Lines]:
     """Of threads that are no template: the parameters, none of which is compiled in."""
     entry = facts.kernel.entry
@@ -232,6 +238,24 @@ def _all_at_run_time(facts: Facts) -> list[Lines]:
     if not facts.of_threads or open_names or not entry.parameters:
         return []
     return [(line, line) for line in (entry.span.line, *(p.span.line for p in entry.parameters))]
+
+
+def _by_modes(facts: Facts, extents: set[str]) -> list[Lines]:
+    """Of threads that are no template: branches of the kernel that a whole number of the call, no
+    extent, chooses, where several values of it are asked for."""
+    entry, graph = facts.kernel.entry, facts.threads
+    given = {p.name for p in entry.parameters if p.annotation in _MODES} - extents
+    asked: dict[str, list[tuple[object, Lines]]] = {}
+    for branch in graph.of(OpKind.IF):
+        test = graph.producer(graph.core(branch.op.inputs[0]))
+        if branch.op.span.path != entry.span.path or test is None or test.op.kind != OpKind.EQ:
+            continue
+        for one, other in (test.op.inputs[:2], test.op.inputs[1::-1]):
+            name, number = graph.core(one) or "", facts.number(other)
+            if name in given and number is not None:
+                asked.setdefault(name, []).append((number, branch.op.span.head))
+    several = [rows for rows in asked.values() if len({number for number, _ in rows}) > 1]
+    return [lines for rows in several for _, lines in rows]
 
 
 def _ends_written(facts: Facts) -> list[Lines]:
