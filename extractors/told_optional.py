@@ -32,7 +32,10 @@ def told_once(decisions: Sequence[Decision], of_threads: bool) -> list[Decision]
 
 def given_or_not(program: Sequence[Decision], host: Sequence[Decision]) -> Iterator[Decision]:
     """Operands that the program reads under a flag, and what the host hands in where they are not
-    given: one decision, which the host names."""
+    given: one decision, which the host names; null pointers are lines of what the program tells."""
+    nulls = [d for d in host if d.pattern == NULL]
+    program = [_with_nulls(d, nulls) for d in program]
+    host = [d for d in host if d.pattern != NULL]
     read = [d for d in program if d.axis == OPTIONAL and d.file is None]
     joined: set[Decision] = set()
     for decision in host:
@@ -42,6 +45,15 @@ def given_or_not(program: Sequence[Decision], host: Sequence[Decision]) -> Itera
         lines = tuple(sorted({*decision.lines, *(line for d in same for line in d.lines)}))
         yield replace(decision, lines=lines) if same else decision
     yield from (d for d in program if d not in joined)
+
+
+def _with_nulls(decision: Decision, nulls: Sequence[Decision]) -> Decision:
+    """An operand that may be missing, with where the host hands in none."""
+    if decision.axis != OPTIONAL or decision.file is not None:
+        return decision
+    same = [d for d in nulls if _operands(d) & _operands(decision)]
+    lines = {line for d in (decision, *same) for line in d.lines}
+    return replace(decision, lines=tuple(sorted(lines))) if same else decision
 
 
 def _operands(decision: Decision) -> set[str]:

@@ -37,7 +37,7 @@ from extractors.told_flags import along_lanes, of_both_passes, with_branches, wi
 from extractors.told_gates import with_gates
 from extractors.told_handed import with_handed
 from extractors.told_merged import merged_decisions
-from extractors.told_optional import OPTIONAL, asked_for, given_or_not, told_once
+from extractors.told_optional import NULL, OPTIONAL, asked_for, given_or_not, told_once
 from extractors.told_scope import of_one_warp
 from extractors.told_splits import counted, of_workers
 from extractors.told_stages import left_beside, second_stage
@@ -222,7 +222,7 @@ def _optional(decisions: Sequence[Decision], detection: Detection) -> Iterator[D
     unread = {name for name, role in roles.items() if role is ParameterRole.UNUSED}
     read = {name for name, role in roles.items() if role is ParameterRole.INPUT}
     for decision in decisions:
-        if decision.axis != OPTIONAL or decision.pattern == MISSING:
+        if decision.axis != OPTIONAL or decision.pattern in (MISSING, NULL):
             yield decision
             continue
         operand, flag = _operand(decision)

@@ -37,6 +37,7 @@ from extractors.cuda.element_types import element_types
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.followed_tests import chosen_by
 from extractors.cuda.grid_counts import counted
+from extractors.cuda.handed_null import handed_null
 from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.hollow import hollow, newer, stopped
 from extractors.cuda.host_habits import HostHabits
@@ -195,7 +196,8 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
                  *blocks, *parts, *others, *vectors,
                  *given, *with_dispatchers(compiled_in(definition, mine, unit), texts.rows(),
                                            found.macros), *promises(whole, found.library),
-                 *overlap.of(mine, kernel), *handed_on(mine, walker.found, handings))
+                 *overlap.of(mine, kernel), *handed_on(mine, walker.found, handings),
+                 *handed_null(definition, mine, found.library))
             )),
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip
