@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.cuda import nodes as n
-from extractors.cuda.values import Frame, Kind, Val
+from extractors.cuda.values import Fixed, Frame, Kind, Val
 
 
 class TypeNotes:
@@ -19,6 +19,16 @@ class TypeNotes:
         if self.passed is not None and at is not None:
             self.passed.append(at)
             self.passed += frame.places if frame is not None else ()
+
+    def seen(self, value: Val) -> Val:
+        """A value that a type may lead through."""
+        self.pass_by(value.at)
+        return value
+
+    def entered(self, constant: Fixed) -> Frame:
+        """Where a constant is read that a type may lead through."""
+        self.pass_by(constant.at, constant.frame)
+        return constant.frame
 
     def kind(self, written: n.CType, frame: Frame, hops: int = 0) -> Kind:
         """What a written type is."""

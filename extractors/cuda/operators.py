@@ -109,13 +109,11 @@ class OperatorReader(FileConstantReader):
         name = node.text
         found = self.frame.find(name)
         if isinstance(found, Val):
-            self.pass_by(found.at)
-            return found
+            return self.seen(found)
         if isinstance(found, Slot | Memory):
             return self.load(found, node.at, hint)
         if isinstance(found, Fixed):
-            self.pass_by(found.at, found.frame)
-            with self.inside(found.frame):
+            with self.inside(self.entered(found)):
                 return self.read(found.value, hint)
         if isinstance(found, Pointing):
             return self.opaque(f"address of a variable: {name}", (), node.at, hint)

@@ -134,9 +134,8 @@ class Fp32Accumulation(Pattern):
         if casts and ("f32" in places or not facts.contractions):
             wide = places.pop("f32", [])
             where = [*wide, *casts] if wide else [*self._widened(facts), *casts]
-            begun = arrays_at(facts, facts.contractions) if facts.of_threads else []
             value = "fp32, one narrowing cast before the store"
-            yield self.decide(facts, value, [*where, *begun])
+            yield self.decide(facts, value, [*where, *arrays_at(facts, facts.contractions)])
         for dtype, nodes in places.items():
             if dtype in _NAMES:
                 yield self.decide(facts, _NAMES[dtype], nodes)

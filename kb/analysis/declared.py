@@ -21,7 +21,7 @@ def arrays_at(facts: Facts, nodes: Iterable[Node]) -> list[Lines]:
     """Of the variables of a thread that parts of what operations give are put into, or that they
     put something into."""
     home, graph = facts.kernel.entry.span.path, facts.threads
-    begun = {one for node in nodes for one in _begun(graph, node)}
+    begun = {one for node in nodes for one in _begun(graph, node)} if facts.of_threads else set()
     return [lines for node in begun for lines in declared_at(node, home)]
 
 
