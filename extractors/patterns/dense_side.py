@@ -100,14 +100,14 @@ class DenseSide(Pattern):
             return
         told = (d for p in (SideOutput(), SummaryBeside()) for d in p.find(facts))
         lines = {at for d in told for at in d.lines}
-        side = [s for s in facts.stores if s.node.lines in lines and _dense(s)]
+        side = [s for s in facts.stores if s.node.lines in lines and _dense(s, facts.of_threads)]
         arrays = {s.array for s in side}
         apart = any(s.array not in arrays for s in facts.stores)
         if side and apart and not any(d for p in _OTHERS for d in p.find(facts)):
             yield self.decide(facts, _VALUE, side)
 
 
-def _dense(access: Access) -> bool:
+def _dense(access: Access, of_threads: bool) -> bool:
     """One position, counted in single elements: a row's, or a tile's of rows."""
     if len(access.index) != 1:
         return False
@@ -116,4 +116,6 @@ def _dense(access: Access) -> bool:
     if any(factors[0].kind in _UNTOLD for factors in alone):
         return False
     lanes = [f for f in alone if f[0].kind is AtomKind.LANE]
-    return len(alone) == len(terms) == 1 if not lanes else len(lanes) == 1 and len(terms) <= 2
+    if lanes:
+        return len(lanes) == 1 and len(terms) <= 2
+    return len(alone) == 1 and (len(terms) == 1 or not of_threads)
