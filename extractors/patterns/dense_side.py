@@ -113,7 +113,7 @@ def _dense(access: Access, of_threads: bool) -> bool:
         return False
     terms = [factors for factors, _ in access.index[0].terms if any(map(moves, factors))]
     alone = [factors for factors in terms if len(factors) == 1]
-    if any(factors[0].kind in _UNTOLD for factors in alone):
+    if of_threads and any(factors[0].kind in _UNTOLD for factors in alone):
         return False
     lanes = [f for f in alone if f[0].kind is AtomKind.LANE]
     if lanes:
