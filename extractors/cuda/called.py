@@ -25,7 +25,7 @@ MAX_LEVELS = 4
 """Functions of the host, one calling the other, down to a launch."""
 
 MAX_TOLD = 128
-"""Launches in one function times its calls: with more, they are told once each."""
+"""Launches in one function times its calls: what is beyond is told as it stands."""
 
 MAX_SITES = 200
 """Launches of one file, as their callers mean them."""
@@ -48,7 +48,7 @@ def meant(
     functions: Mapping[str, Sequence[n.Definition]],
 ) -> list[LaunchSite]:
     """Every launch as the callers of its function mean it; one that no function of the file leads
-    to, or too many do, stays as it is."""
+    to stays as it is, and so do those for which there is no room."""
     found = list(sites)
     by_name: dict[str, list[Called]] = {}
     for one in calls:
@@ -59,11 +59,12 @@ def meant(
             break
         told: list[LaunchSite] = []
         again = False
-        inside = Counter(site.top for site in found)
+        inside: Counter[str] = Counter()
         for site in found:
             here = [one for one in by_name.get(site.top, ()) if one.site.top != site.top]
             several = functions.get(site.top, ())
             fitting = [(one, made) for one in here if (made := _of(one, site, several))]
+            inside[site.top] += 1
             room = len(fitting) * inside[site.top] <= MAX_TOLD
             room = room and len(told) + len(fitting) <= MAX_SITES
             more = [through(site, one, made) for one, made in fitting] if room else []

@@ -37,6 +37,23 @@ def test_template_arguments_that_callers_give() -> None:
     assert {(4, 4), (5, 5)} <= set(warps[0].lines)
 
 
+def test_callers_of_a_function_with_many_launches() -> None:
+    """Where there is no room for all launches times all calls, some are told by their callers."""
+    ways = "\n".join(f"  else if (n == {at}) k<W><<<{at}, W>>>(x, n);" for at in range(2, 60))
+    found = _facts(
+        f"template <int W> void run(float* x, int n) {{\n  if (n == 1) k<W><<<1, W>>>(x, n);\n{ways}"
+        """
+}
+void all(float* x, int cols) {
+  if (cols <= 512) run<64>(x, cols);
+  else if (cols <= 768) run<96>(x, cols);
+  else run<256>(x, cols);
+}"""
+    )
+    tiles = [d for d in found.decisions if d.axis == "tile_selection"]
+    assert [d.value for d in tiles] == ["heuristic(shape)"]
+
+
 def test_functions_one_calling_the_other() -> None:
     found = _facts(
         _HELPER
