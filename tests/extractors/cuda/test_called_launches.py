@@ -41,8 +41,9 @@ def test_callers_of_a_function_with_many_launches() -> None:
     """Where there is no room for all launches times all calls, some are told by their callers."""
     ways = "\n".join(f"  else if (n == {at}) k<W><<<{at}, W>>>(x, n);" for at in range(2, 60))
     found = _facts(
-        f"template <int W> void run(float* x, int n) {{\n  if (n == 1) k<W><<<1, W>>>(x, n);\n{ways}"
-        """
+        "template <int W> void run(float* x, int n) {\n  if (n == 1) k<W><<<1, W>>>(x, n);\n"
+        + ways
+        + """
 }
 void all(float* x, int cols) {
   if (cols <= 512) run<64>(x, cols);
