@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import followed, place
+from extractors.cuda.checks import checked
 from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.library import Library
 from extractors.cuda.read import ReadCuda
@@ -28,19 +29,26 @@ cudaLaunchConfig_t, cudaLaunchAttribute."""
 
 _COMPARED = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
+LONG = 40
+"""Lines of a branch of the preprocessor that is told by its two ends alone."""
+
 MAX_SITES = 12
 """Launches of one kernel whose extents and arguments are looked through."""
 
 
 def by_capability(
-    launches: Sequence[LaunchSite], settings: Settings, origins: BlockOrigins
+    launches: Sequence[LaunchSite],
+    settings: Settings,
+    origins: BlockOrigins,
+    hosts: Sequence[n.Definition] = (),
 ) -> Iterator[Decision]:
-    """Conditions around launches, and comparisons that launches are made of, that rest on the
-    compute capability of the device: a function that asks for it, or its properties; or that rest
-    on what another such condition has set."""
+    """Conditions around launches or checked before them, and comparisons that launches are made of,
+    that rest on the compute capability of the device: a function that asks for it, or its
+    properties; or that rest on what another such condition has set. Of `hosts`, which lead to the
+    launches, also the functions of the file that check it for them."""
     lines: set[Lines] = set()
     for site in launches[:MAX_SITES]:
-        lines |= _made_by(site, settings.library)
+        lines |= _made_by(site, settings.library) | _demanded(site, settings.library)
     for site in launches:
         for test in site.tests:
             asked = {place(one.at) for one in site.behind(test)
@@ -49,6 +57,8 @@ def by_capability(
                 _, places = followed(test, site.names)
                 lines |= {place(test.at), *places, *asked}
         lines |= settings.behind(site, origins.holder(site))
+    for host in hosts:
+        lines |= settings.checked_apart(host, _last(host, launches))
     if lines:
         yield Decision(
             axis="arch_dispatch", value="if capability", pattern="kernel-chosen-by-the-target",
@@ -69,6 +79,39 @@ def _made_by(site: LaunchSite, library: Library) -> set[Lines]:
     return lines
 
 
+def _demanded(site: LaunchSite, library: Library) -> set[Lines]:
+    """Checks before a launch that ask for the capability, with where they have it from."""
+    lines: set[Lines] = set()
+    for check in site.checks:
+        if check.at.path == site.at.path and place(check.at) not in lines:
+            asked = {place(x.at) for x in site.behind(check.condition)
+                     if isinstance(x, n.Expr) and _asks(x, site, library)}  # fmt: skip
+            lines |= {place(check.at), *asked} if asked else set()
+    return lines
+
+
+def _refusals(function: n.Definition) -> set[Lines]:
+    """Where a function stops by a capability that it has asked the device for."""
+    inside = [*n.inside(function.body)]
+    answers: dict[str, Lines] = {}
+    for one in inside:
+        given = one.arguments if isinstance(one, n.Call) else ()
+        if any(isinstance(x, n.Name) and x.text in _ATTRIBUTES for x in given):
+            words = (x.text for x in n.inside(given) if isinstance(x, n.Name))
+            answers |= {word: place(one.at) for word in words if word not in _ATTRIBUTES}
+    lines: set[Lines] = set()
+    for one in inside if answers else ():
+        if isinstance(one, n.Expr | n.Stmt):
+            for check in checked(one):
+                names = {x.text for x in n.inside(check.condition) if isinstance(x, n.Name)}
+                compared = any(isinstance(x, n.Binary) and x.operator in _COMPARED
+                               for x in n.inside(check.condition))  # fmt: skip
+                told = names & answers.keys()
+                if told and compared and not _ATTRIBUTES & names:
+                    lines |= {place(check.at), *(answers[name] for name in told)}
+    return lines
+
+
 @dataclass(slots=True)
 class Settings:
     """What host functions set under a condition on the compute capability of the device: names,
@@ -76,6 +119,7 @@ class Settings:
 
     library: Library
     _known: dict[int, Mapping[str, set[Lines]]] = field(default_factory=dict)
+    _refused: dict[int, set[Lines]] = field(default_factory=dict)
 
     def behind(self, site: LaunchSite, holder: n.Definition | None) -> set[Lines]:
         """The lines of those that the conditions of a launch, or a dispatch around it, ask for."""
@@ -87,6 +131,27 @@ class Settings:
         asked = (*site.tests, *(value for value, _ in site.cases)) if known else ()
         names = {one.text for test in asked for one in n.inside(test) if isinstance(one, n.Name)}
         return {at for name in names for at in known.get(name, ())}
+
+    def checked_apart(self, host: n.Definition, last: int, depth: int = 2) -> set[Lines]:
+        """Calls ahead of a line of functions of the file that stop by the capability, themselves or
+        by one that they call, with where these do."""
+        lines: set[Lines] = set()
+        for call in n.inside(host.body) if depth else ():
+            if isinstance(call, n.Call) and isinstance(call.function, n.Name):
+                called = self.library.functions(call.function.text)
+                same = len(called) == 1 and called[0].at.path == host.at.path
+                if same and called[0] is not host and call.at.line <= last:
+                    end = called[0].at.end_line
+                    asked = self._refusals(called[0]) | self.checked_apart(
+                        called[0], end, depth - 1
+                    )
+                    lines |= {place(call.at), *asked} if asked else set()
+        return lines
+
+    def _refusals(self, function: n.Definition) -> set[Lines]:
+        if id(function) not in self._refused:
+            self._refused[id(function)] = _refusals(function)
+        return self._refused[id(function)]
 
     def _of(self, holder: n.Definition, site: LaunchSite) -> Mapping[str, set[Lines]]:
         branches: list[n.If] = []
@@ -148,7 +213,8 @@ def by_compilation(
         around = (first, last) in found.targets and first < home.line <= last
         held = around or any(first < at < last for at in named)
         if inside or held or _between(kernel, first, last):
-            own |= {(first, first), (last, last)}
+            whole = not around and last - first < LONG
+            own |= {(first, last)} if whole else {(first, first), (last, last)}
     if own:
         yield Decision(
             axis="arch_dispatch", value="when compiled", pattern="code-compiled-for-the-target",

@@ -139,7 +139,6 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
         grids = one_block(
             [(one.shape[0], names, one.at) for one, names in zip(mine, scopes, strict=True)]
         )
-        chosen = by_capability(mine, settings, origins)
         counters = frozenset(walker.counters)
         blocks = resident(mine, walker.queries, definition.name, found.library, counters)
         blocks += alone(mine)
@@ -154,6 +153,7 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
         others = by_the_host(mine, walker.found, routes.behind, led)
         hosts = [f for one in mine if (f := origins.holder(one))]
         tops = [f for one in mine for f in callable_.get(one.root, ()) if f.at.path == path]
+        chosen = by_capability(mine, settings, origins, (*hosts, *tops))
         compiled = by_compilation(kernel, targets, mine, (*hosts, *tops))
         empty = empty_grids(mine, origins, found.library)
         kept = [
