@@ -61,6 +61,14 @@ _THREADS = """__global__ void turn(const float* x, float* out, float base, int h
     out[row * 2 * h + at + h] = b * c + a * s;
 }
 """
+_SIGNED = """__global__ void turn(half* x, const half* c, const half* s, int far, int wide) {
+    int at = blockIdx.x * wide + threadIdx.x;
+    half k = c[threadIdx.x], l = s[threadIdx.x];
+    half u = x[at], w = x[at + far];
+    x[at] = __hfma(u, k, __hmul(w, __hneg(l)));
+    x[at + far] = __hfma(w, k, __hmul(u, l));
+}
+"""
 _WAVES = """__global__ void embed(const float* times, float* out, int half, float rate) {
     float time = times[blockIdx.x];
     for (int i = threadIdx.x; i < half; i += blockDim.x) {
@@ -89,6 +97,7 @@ class RotationAngles(Pattern):
         Case(_TABLE_TILE, _READ),
         Case(_THREADS, _COMPUTED),
         Case(_WAVES, _FREQUENCIES),
+        Case(_SIGNED, _READ),
     )
     near_misses = (
         NearMiss(
@@ -113,6 +122,7 @@ class RotationAngles(Pattern):
             ),
             why="a product of complex numbers, summed",
         ),
+        NearMiss(_SIGNED.replace("__hneg(l)", "l"), why="added twice, no rotation"),
         NearMiss(_WAVES.replace("sinf", "cosf"), why="only cosines"),
         NearMiss(_WAVES.replace("expf(-rate * i)", "rate"), why="one frequency, and given"),
         NearMiss(ADD_POINTER, why="no rotation"),

@@ -86,8 +86,18 @@ def _terms(facts: Facts, node: Node) -> list[tuple[bool, Pair]]:
             made = facts.graph.producer(facts.graph.through(made.op.inputs[0], _LOOKS))
         if made is None or made.kind != OpKind.MUL:
             return []
-        found.append((less, (made.op.inputs[0], made.op.inputs[1])))
+        factors = [_signless(facts, factor) for factor in made.op.inputs[:2]]
+        less = less != (factors[0][0] != factors[1][0])
+        found.append((less, (factors[0][1], factors[1][1])))
     return found
+
+
+def _signless(facts: Facts, value: str) -> tuple[bool, str]:
+    """Whether a factor is another value with its sign turned, and that value."""
+    made = facts.graph.producer(facts.graph.through(value, _LOOKS))
+    if made is not None and made.kind == OpKind.NEG:
+        return True, made.op.inputs[0]
+    return False, value
 
 
 def _arrays(facts: Facts, value: str) -> set[str | None]:
