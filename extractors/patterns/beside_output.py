@@ -15,7 +15,7 @@ from extractors.patterns.summary_beside import SummaryBeside
 from kb.analysis.accesses import Access
 from kb.analysis.composed_sums import left_by_states
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, Node
+from kb.analysis.graph import CASTS
 from kb.analysis.rebuilt import backward
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
@@ -42,6 +42,21 @@ _HIT = """__global__ void hit(const float* x, const float* y, float* near, bool*
     if (i >= n) return;
     bool met = x[i] < y[i];
     if (met) near[i] = x[i] * 2.f;
+    else near[i] = -1.f;
+    hits[i] = met;
+}
+"""
+_FOUND = """__device__ bool between(float x, float y, float& at) {
+    if (x > y) return false;
+    at = x;
+    return at > 0.f;
+}
+__global__ void hit(const float* x, const float* y, float* near, bool* hits, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float at;
+    bool met = between(x[i], y[i], at);
+    if (met) near[i] = at;
     else near[i] = -1.f;
     hits[i] = met;
 }
@@ -76,6 +91,7 @@ class BesideOutput(Pattern):
     matches = (
         Case(_DROPPED, _MASK),
         Case(_HIT, _MASK),
+        Case(_FOUND, _MASK),
         Case(_PIXELS, _FEWER),
         Case(_TOTAL, _FEWER),
     )
@@ -128,18 +144,19 @@ def _of_truth(facts: Facts, store: Access, other: Access) -> bool:
     if not truths or _truths(facts, other.value):
         return False
     asked = {facts.graph.core(n.op.inputs[0]) for n in other.node.around() if n.kind == OpKind.IF}
-    return any(facts.graph.rests_on(other.value, t) or t.result in asked for t in truths)
+    made = [n for n in map(facts.graph.producer, truths) if n is not None]
+    single = [n for n in made if len(n.op.results) == 1]
+    takes = [v for v in (other.value, other.node.op.operand("mask")) if v is not None]
+    return bool(asked & {*truths}) or any(facts.graph.rests_on(v, n) for v in takes for n in single)
 
 
-def _truths(facts: Facts, value: str) -> list[Node]:
+def _truths(facts: Facts, value: str) -> list[str]:
     """Comparisons that a stored value is, or what else is true or false."""
     ends = facts.graph.ends(value, _TOLD)
     if ends and all(n.op.kind in COMPARISONS for n in ends):
-        return ends
+        return [n.result for n in ends]
     core = facts.graph.core(value)
-    made = facts.graph.producer(core)
-    single = made is not None and len(made.op.results) == 1 and facts.types.dtype(core) == "i1"
-    return [made] if made is not None and single else []
+    return [core] if core is not None and facts.types.dtype(core) == "i1" else []
 
 
 def _fewer(facts: Facts, stores: list[Access]) -> list[Access]:
