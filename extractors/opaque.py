@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from extractors.syntax.nodes import each
 from kb.evidence import Diagnostic, Severity
 from kb.ir import Kernel, Op, kernel_ops
-from kb.ops import OpKind
+from kb.ops import NAMED, OpKind
 
 MAX_NOTES = 60
 """Notes on opaque operations that one kernel may leave."""
@@ -32,9 +32,10 @@ def opaque_notes(kernel: Kernel, table: str) -> Iterator[Diagnostic]:
     where a row may be added."""
     places = {(str(op.attribute("what")), op.span.line): op.span for op in opaque_ops(kernel)}
     for (what, _), span in list(places.items())[:MAX_NOTES]:
+        shown = what.removeprefix(NAMED)
         yield Diagnostic(
             severity=Severity.WARNING,
-            message=f"{kernel.name}: `{what}` has no operation; kept as opaque.",
+            message=f"{kernel.name}: `{shown}` has no operation; kept as opaque.",
             hint=f"Add a row to {table} if it is a call.",
             lines=span.lines,
         )

@@ -303,6 +303,9 @@ REDUCTIONS = frozenset(
         OpKind.REDUCE_XOR, OpKind.REDUCE_OR, OpKind.ARGMAX, OpKind.ARGMIN, OpKind.REDUCE,
     }
 )  # fmt: skip
+NAMED = "name "
+"""What is not understood and is a value or a type by its name, no call: so it begins."""
+
 CONTRACTIONS = frozenset({OpKind.MMA, OpKind.MATMUL, OpKind.MMA_SCALED})
 OWN_THREAD = (OpKind.THREAD_ID, OpKind.LANE_ID, OpKind.WARP_ID)
 """What a thread asks about itself."""

@@ -29,7 +29,7 @@ from extractors.cuda.values import (
 from kb.dialects.cuda import BITS, INDICES
 from kb.errors import InputError
 from kb.ir import Op, Region
-from kb.ops import OpKind
+from kb.ops import NAMED, OpKind
 
 _BINARY = {
     "+": OpKind.ADD, "-": OpKind.SUB, "*": OpKind.MUL, "/": OpKind.DIV, "%": OpKind.MOD,
@@ -131,7 +131,8 @@ class OperatorReader(FileConstantReader):
             kind = Kind("f32") if isinstance(value, float) else INT
             return self.constant(value, node.at, kind, hint)
         constant = self.file_constant(node, hint) if found is None else None
-        return constant or self.built.get(name) or self.opaque(name, (), node.at, hint)
+        known = constant or self.built.get(name)
+        return known or self.opaque(f"{NAMED}{name}", (), node.at, hint)
 
     def _field(self, node: n.Field, hint: str) -> Val:
         operand = node.operand

@@ -13,7 +13,7 @@ from extractors.cuda.tiled_moves import TensorMover
 from extractors.cuda.values import UNKNOWN, Kind, Memory, Pointing, Slot, Val
 from kb.dialects.cuda import HALVES
 from kb.dialects.cuda_libraries import POINTED
-from kb.ops import OpKind
+from kb.ops import NAMED, OpKind
 
 
 class Move(StrEnum):
@@ -137,7 +137,7 @@ class VectorReader(TensorMover):
         if kind.shape:
             return self.one(OpKind.VECTOR, [("item", v.name) for v in values], node.at, kind, hint)
         read = dict.fromkeys(("read", v.name) for v in values)
-        what = [("what", function.text[:120])]
+        what = [("what", f"{NAMED}{function.text}"[:120])]
         (made,) = self.writer.emit(OpKind.OPAQUE, [*read], node.at, [(hint, kind)], what)
         return Val(made, kind)
 

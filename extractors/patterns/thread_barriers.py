@@ -15,7 +15,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.locks import polled, spins
 from kb.evidence import Decision
-from kb.ops import OpKind
+from kb.ops import NAMED, OpKind
 
 _SCOPES = {
     "block": "block barrier",
@@ -29,8 +29,14 @@ _ORDERING = (
 )  # fmt: skip
 """What may order threads, besides barriers. A grid that waits for the one before waits for no
 thread of its own."""
-_COMPUTED = ("std::", "cuda::std::", "glm::", "__nv_", "address of a variable")
-"""What is known of what was not understood: it computes, and waits for nobody."""
+_COMPUTED = (
+    "std::", "cuda::std::", "glm::", "__nv_", "address of a variable", "curand", "memcpy",
+    "at::cuda::philox::", "c10::", "cub::Traits", "cutlass::make_", "cute::make_", "sizeof_bits",
+)  # fmt: skip
+_LAYOUTS = ("tile_atom_to_shape_SFA", "tile_atom_to_shape_SFB", "deduce_layoutSFA",
+            "deduce_layoutSFB")  # fmt: skip
+"""What is known of what was not understood: it computes, and waits for nobody. The last are of
+CUTLASS, layouts of scales."""
 _WAITED = vary(
     PRODUCT_POINTER, ("        acc += tl.dot", "        tl.debug_barrier()\n        acc += tl.dot")
 )
@@ -50,6 +56,11 @@ _LOCKED_THREADS = """__global__ void total(const float* x, float* out, int* lock
 """
 
 
+_MADE = """template <typename Shape> __global__ void shapes(Shape* all, const int* begins, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) all[i] = Shape(begins[i + 1] - begins[i], WIDE, n);
+}
+"""
 _POLLED = """__global__ void put(const float* x, volatile float* there, float* out) {
     there[threadIdx.x] = x[threadIdx.x];
     float seen = there[blockDim.x + threadIdx.x];
@@ -95,6 +106,7 @@ class ThreadBarriers(Pattern):
         Case(_LOCKED_THREADS, "spin lock"),
         Case(ADD_THREADS, "none"),
         Case(ADD_THREADS.replace("{\n", "{\n    cudaGridDependencySynchronize();\n", 1), "none"),
+        Case(_MADE, "none"),
         Case(_POLLED, "words of memory polled"),
         Case(GIVEN_POINTER, _ARRIVED),
         Case(GIVEN_TILE, _ARRIVED),
@@ -116,6 +128,11 @@ class ThreadBarriers(Pattern):
         NearMiss(
             ADD_THREADS.replace("{\n", "{\n    settle(out);\n", 1),
             why="what is called may wait",
+            value="none",
+        ),
+        NearMiss(
+            _MADE.replace("Shape(begins", "shaped(begins"),
+            why="a function that nobody knows may wait",
             value="none",
         ),
         NearMiss(PRODUCT_THREADS, why="threads of a block wait", value="none"),
@@ -189,4 +206,5 @@ class ThreadBarriers(Pattern):
 
 def _may_wait(node: Node) -> bool:
     what = str(node.op.attribute("what") or "")
-    return node.op.kind != OpKind.OPAQUE or not what.startswith(_COMPUTED)
+    computes = what.startswith((NAMED, *_COMPUTED)) or what.rpartition("::")[2] in _LAYOUTS
+    return node.op.kind != OpKind.OPAQUE or not computes

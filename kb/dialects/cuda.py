@@ -46,7 +46,7 @@ _MATH = (
            "__fdividef fdividef __fdiv_rn __hdiv __h2div div.approx div.full div.rn"),
     *_rows(K.DIV, "rhs", "__frcp_rn __frcp_rd __frcp_ru __frcp_rz hrcp h2rcp"),
     *_rows(K.MUL, "lhs rhs", "__fmul_rn __hmul __hmul2 __hmul_rn __hmul2_rn mul.rn mul.f32 "
-           "__mul24 __umul24 mul.rn.f32x2 __dmul_rn"),
+           "__fmul_rz __mul24 __umul24 mul.rn.f32x2 __dmul_rn"),
     *_rows(K.ADD, "lhs rhs", "__fadd_rn __hadd __hadd2 __hadd_rn __hadd2_rn add.rn __dadd_rn"),
     *_rows(K.SUB, "lhs rhs", "__fsub_rn __hsub __hsub2 sub.rn"),
     *_rows(K.NEG, "x", "__hneg __hneg2"),
@@ -67,10 +67,12 @@ _MATH = (
            "trunc __popc __popcll __clz __clzll __ffs __ffsll __brev __brevll "
            "__saturatef isinf std::isinf isfinite std::isfinite signbit hrint htrunc lgammaf "
            "tgammaf __fsqrt_rd lroundf bfind "
-           "llrintf lrintf __hisinf"),
+           "llrintf lrintf __hisinf __lowhigh2highlow __low2half2 __high2half2 "
+           "__low2bfloat162 __high2bfloat162"),
     *_rows(K.EXTERN_MATH, "x y",
            "fmodf fmod remainderf copysignf hypotf fdimf ldexpf nextafterf nextafter __byte_perm "
-           "__funnelshift_l __funnelshift_r ldexp __sad __usad4 __vabsdiffu4 __hcmadd"),
+           "__funnelshift_l __funnelshift_r ldexp __sad __usad4 __vabsdiffu4 __hcmadd "
+           "__lows2half2 __highs2half2 __lows2bfloat162 __highs2bfloat162"),
     *_rows(K.EXTERN_MATH, "x y z", "__dp4a __byte_permute prmt prmt.b32 lop3.b32 shf.l.wrap.b32"),
 )  # fmt: skip
 

@@ -98,7 +98,7 @@ def test_a_constant_that_an_open_number_chooses_is_one_of_that_number_and_struct
 
 def test_a_constant_that_not_every_number_has_stays_unread() -> None:
     kernel = sound(_NUMBERED.replace("W::ROW]", "W::HEADS]"))
-    assert [op.attribute("what") for op in ops(kernel, OpKind.OPAQUE)] == ["W::HEADS"]
+    assert [op.attribute("what") for op in ops(kernel, OpKind.OPAQUE)] == ["name W::HEADS"]
 
 
 _DEFAULTS = """static constexpr int ROWS = 64;
@@ -142,4 +142,4 @@ def test_constants_are_made_below_many_calls_too_and_not_of_themselves() -> None
     )  # fmt: skip
     kernel = sound(text)
     assert 128 in {op.attribute("value") for op in ops(kernel, OpKind.CONST)}
-    assert [op.attribute("what") for op in ops(kernel, OpKind.OPAQUE)] == ["ITSELF"]
+    assert [op.attribute("what") for op in ops(kernel, OpKind.OPAQUE)] == ["name ITSELF"]
