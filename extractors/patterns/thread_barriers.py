@@ -70,6 +70,12 @@ _POLLED = """__global__ void put(const float* x, volatile float* there, float* o
 """
 
 
+_CALLED = """__global__ void take(float4* there, float4* out) {
+    float4 seen = fresh(there + threadIdx.x);
+    while (seen.x == 0.f) seen = fresh(there + threadIdx.x);
+    out[threadIdx.x] = seen;
+}
+"""
 _ARRIVED = "blocks counted as they arrive"
 _GATHERED = "blocks wait until a counter lets them on"
 _GATHERED_POINTER = (
@@ -108,6 +114,7 @@ class ThreadBarriers(Pattern):
         Case(ADD_THREADS.replace("{\n", "{\n    cudaGridDependencySynchronize();\n", 1), "none"),
         Case(_MADE, "none"),
         Case(_POLLED, "words of memory polled"),
+        Case(_CALLED, "words of memory polled"),
         Case(GIVEN_POINTER, _ARRIVED),
         Case(GIVEN_TILE, _ARRIVED),
         Case(LOADED_POINTER, _ARRIVED),
@@ -166,6 +173,14 @@ class ThreadBarriers(Pattern):
             why="the first block is picked out",
         ),
         NearMiss(PRODUCT, why="the language has no barriers"),
+        NearMiss(
+            _CALLED.replace(
+                "seen = fresh(there + threadIdx.x);\n    out",
+                "seen = fresh(there + (int)seen.x);\n    out",
+            ),
+            why="every round asks for another place",
+            value="words of memory polled",
+        ),
         NearMiss(
             vary(_POLLED, ("    while (seen", "    if (seen")),
             why="read again once",

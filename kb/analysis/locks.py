@@ -6,7 +6,7 @@ from __future__ import annotations
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.ops import WRITES, OpKind
+from kb.ops import READS, WRITES, OpKind
 
 _ORDERED = ("volatile", "acquire", "relaxed")
 """Loads that see what others have written since. Source: PTX ISA, ld."""
@@ -58,14 +58,29 @@ def spins(facts: Facts) -> list[Node]:
 
 def polled(facts: Facts) -> list[Node]:
     """Loads in a loop that reads the same place again and writes nothing: they see what others
-    write, or the loop goes on for nothing else; each with the loop."""
+    write, or the loop goes on for nothing else; each with the loop. So do calls that nobody can
+    read, of the same values."""
     found: list[Node] = []
     for load in facts.threads.of(OpKind.LOAD):
         opcode = str(load.op.attribute("opcode") or "")
         rounds = [n for n in load.around() if n.op.kind in _LOOPS and _stays(facts, load, n)]
         loop = next((n for n in rounds if _ordered(opcode) or _waits_for(facts, load, n)), None)
         found += [loop, load] if loop is not None else []
+    for call in facts.threads.of(OpKind.OPAQUE):
+        loop = call.loop
+        if loop is not None and call.op.inputs and _repeated(facts, call, loop):
+            found += [loop, call] if _waits_for(facts, call, loop) else []
     return found
+
+
+def _repeated(facts: Facts, call: Node, loop: Node) -> bool:
+    """Whether every round of a loop that writes nothing makes the same call, which nobody can read,
+    of the same values."""
+    handed = [one.name for region in loop.op.regions for one in region.arguments]
+    taken = [*call.op.inputs]
+    moved = any(facts.threads.rests_on_argument(v, one) for v in taken for one in handed)
+    others = [n for n in facts.threads.within(loop) if n.op.kind in WRITES | READS]
+    return not moved and not others
 
 
 def _ordered(opcode: str) -> bool:
