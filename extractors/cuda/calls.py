@@ -32,7 +32,7 @@ from kb.dialects.cuda import APPROXIMATE, ATTRIBUTES, CUDA, PAIRS, RESULT_DTYPES
 from kb.dialects.cuda_libraries import CONVERTERS
 from kb.dialects.model import Row
 from kb.ir import Literal
-from kb.ops import COMPARISONS, NAMED, SIDES, OpKind
+from kb.ops import COMPARISONS, SIDES, OpKind
 
 _NOWHERE = n.Place(0, 0, 0, "")
 
@@ -113,9 +113,7 @@ class CallReader(BindingReader):
         found = found or (conversion(self, node, function) if not candidates else None)
         if found is not None:
             return found
-        of_type = self.is_type(function) or self.library.records(function.text)
-        what = f"{NAMED if of_type else ''}{function.text}"
-        return self.opaque(what, node.arguments, node.at, hint, whole=node)
+        return self.opaque(self.unknown(function), node.arguments, node.at, hint, whole=node)
 
     def returned_place(self, node: n.Call) -> Where | None:
         """The place behind the reference that a method or function without more than a return

@@ -7,7 +7,7 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.aggregates import AggregateReader
 from extractors.cuda.values import UNKNOWN, Kind, Val
-from kb.ops import OpKind
+from kb.ops import NAMED, OpKind
 
 
 class ConversionReader(AggregateReader):
@@ -16,6 +16,11 @@ class ConversionReader(AggregateReader):
     def is_type(self, name: n.Name) -> bool:
         """Whether a name stands for a type."""
         raise NotImplementedError
+
+    def unknown(self, function: n.Name) -> str:
+        """What a call that nobody knows is kept as: of a type, its name."""
+        of_type = self.is_type(function) or self.library.records(function.text)
+        return f"{NAMED if of_type else ''}{function.text}"
 
     def converted(self, node: n.Cast, hint: str) -> Val:
         """A cast: of a pointer, of bits, or of a value."""

@@ -27,8 +27,11 @@ _LIBRARY = re.compile(r"(?:^|::)cub::Device\w+::\w+$|^thrust::\w+$|^cudaMemset(?
 """Functions that run for the whole device. Source: CUB, device-wide primitives; Thrust, algorithms;
 CUDA Runtime API, memory management."""
 
+_ARGUMENTS = "Arguments"
+
 Sides = Mapping[int, int]
 """Branches around a statement, and on which side of each it stands."""
+Given = tuple[n.Expr, ...]
 Handed = Callable[[LaunchSite], Iterator[tuple[str, n.Variable]]]
 
 
@@ -94,20 +97,20 @@ class Callers:
         one function comes to both and both may happen; with what the call is given by name."""
         for function, calls in self._library:
             for seen in self._seen(function):
-                for call, sides in calls if seen.kernel == kernel else ():
+                for call, sides, given in calls if seen.kernel == kernel else ():
                     both = seen.sides.keys() & sides.keys()
                     if all(seen.sides[one] == sides[one] for one in both):
-                        words = frozenset(map(_words, call.arguments)) - {""}
-                        yield seen, call, words
+                        yield seen, call, frozenset(map(_words, given)) - {""}
 
     @cached_property
-    def _library(self) -> list[tuple[n.Definition, list[tuple[n.Call, Sides]]]]:
-        """Functions of the host that call a library, with these calls."""
+    def _library(self) -> list[tuple[n.Definition, list[tuple[n.Call, Sides, Given]]]]:
+        """Functions of the host that call a library, with these calls and what they are given."""
         every = [one for many in self.functions.values() for one in many]
         found = []
         for one in every if len(every) <= MAX_FUNCTIONS and self.sites else ():
-            met = _calls(one.body.body, {}) if "__global__" not in one.words else ()
-            calls = [(call, sides) for call, sides in met if self._runs_library(call, 0)]
+            met = [*_calls(one.body.body, {})] if "__global__" not in one.words else []
+            calls = [(c, sides, c.arguments) for c, sides in met if self._runs_library(c, 0)]
+            calls += _by_objects(one, met)
             found += [(one, calls)] if calls else []
         return found
 
@@ -157,9 +160,10 @@ class Callers:
         met = [(call, self._told(call, sides)) for call, sides in _calls(function.body.body, {})]
         words = {one.name for one in function.parameters}
         stands = {(call.at.line, call.at.column): sides for call, sides in met}
+        alone = len(self.functions.get(function.name, ())) == 1
         for site in own:
             at = site.at
-            if encloses(function, site):
+            if alone or encloses(function, site):  # a macro writes it where it is defined
                 inner = {key: one for key, one in site.names.items() if key not in words}
                 given = dict(self.handed(replace(site, levels=(), names=inner)))
                 sides = stands.get((at.line, at.column), {})
@@ -197,6 +201,42 @@ def of_library(call: n.Call) -> str:
     the device, or sets them; empty for others."""
     name = call.function.text.removeprefix("::") if isinstance(call.function, n.Name) else ""
     return name if _LIBRARY.search(name) is not None else ""
+
+
+def _by_objects(
+    function: n.Definition, met: Sequence[tuple[n.Call, Sides]]
+) -> Iterator[tuple[n.Call, Sides, Given]]:
+    """Where a function runs an object of CUTLASS, which launches a kernel of its own; with what the
+    struct of its arguments is made of. Source: CUTLASS 4.2, gemm/device/gemm_universal_adapter.h.
+    """
+    made = {x.name: x for x in n.inside(function.body) if isinstance(x, n.Variable)}
+    structs = {name: one for name, one in made.items() if one.type.name.endswith(_ARGUMENTS)}
+    for call, sides in met if structs else ():
+        run = call.function if isinstance(call.function, n.Field) else None
+        if run is not None and run.name == "run" and isinstance(run.operand, n.Name):
+            given = [x.text for x in call.arguments[:1] if isinstance(x, n.Name)]
+            object_ = made.get(run.operand.text)
+            kind = f"{object_.type.name}::{_ARGUMENTS}" if object_ is not None else ""
+            given += [name for name, one in structs.items() if one.type.name == kind]
+            if struct := next((structs[name] for name in given if name in structs), None):
+                yield call, sides, tuple(_parts(struct, structs))
+
+
+def _parts(made: n.Variable, structs: Mapping[str, n.Variable]) -> Iterator[n.Expr]:
+    """What stands in the braces of a struct, in braces inside them, and in those of other structs
+    that are named there."""
+    pending: list[object] = [made.value, made.arguments]
+    named = {made.name}
+    for one in pending:
+        if isinstance(one, tuple):
+            pending += one
+        elif isinstance(one, n.Braces):
+            pending += one.items
+        elif isinstance(one, n.Name) and one.text in structs.keys() - named:
+            named.add(one.text)
+            pending += [structs[one.text].value, structs[one.text].arguments]
+        elif isinstance(one, n.Expr):
+            yield one
 
 
 def kernel_of(site: LaunchSite) -> str:

@@ -322,6 +322,29 @@ _SORT = "cub::DeviceRadixSort::SortKeys(held, bytes, part, out, n)"
             [],
             id="other arrays",
         ),
+        pytest.param(
+            "template <typename Gemm> void run(float* part, float* out) {\n"
+            "  last<<<1, 32>>>(part, out);\n  typename Gemm::Arguments given{{4, out}, {nullptr}};\n"
+            "  Gemm gemm;\n  gemm.initialize(given);\n  gemm.run(s);\n}\n",
+            [(PART, ((5, 5), (9, 9)))],
+            id="an object with its arguments",
+        ),
+        pytest.param(
+            "template <typename Gemm> void run(float* part, float* out) {\n"
+            "  last<<<1, 32>>>(part, out);\n"
+            "  typename Gemm::Kernel::MainloopArguments inner{(float*)out};\n"
+            "  typename Gemm::Kernel::Arguments given{4, inner};\n  Gemm gemm;\n"
+            "  auto status = gemm.run(given, nullptr, s);\n}\n",
+            [(PART, ((5, 5), (9, 9)))],
+            id="an object that is given a struct of structs",
+        ),
+        pytest.param(
+            "template <typename Gemm> void run(float* part, float* out, float* other) {\n"
+            "  last<<<1, 32>>>(part, out);\n  typename Gemm::Arguments given{{4, other}};\n"
+            "  Gemm gemm;\n  gemm.run(s);\n}\n",
+            [],
+            id="an object with other arrays",
+        ),
     ],
 )
 def test_arrays_that_a_library_works_on(
