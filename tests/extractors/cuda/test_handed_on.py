@@ -325,7 +325,8 @@ _SORT = "cub::DeviceRadixSort::SortKeys(held, bytes, part, out, n)"
         pytest.param(
             "template <typename Gemm> void run(float* part, float* out) {\n"
             "  last<<<1, 32>>>(part, out);\n"
-            "  typename Gemm::Arguments given{{4, out}, {nullptr}};\n  Gemm gemm;\n  gemm.initialize(given);\n  gemm.run(s);\n}\n",
+            "  typename Gemm::Arguments given{{4, out}, {nullptr}};\n  Gemm gemm;\n"
+            "  gemm.initialize(given);\n  gemm.run(s);\n}\n",
             [(PART, ((5, 5), (9, 9)))],
             id="an object with its arguments",
         ),
