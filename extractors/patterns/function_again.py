@@ -128,10 +128,10 @@ def _shared(facts: Facts, node: Node) -> str:
     kinds: set[str] = set()
     for store in stores:
         if not any(index.has(AtomKind.OPAQUE) for index in store.index):
-            for counter, ways in _ways(facts, store.index, {}).items():
+            for counter, ways in ways_of(facts, store.index, {}).items():
                 if counter not in own:
                     kinds.add(_BLOCKS if counter.kind is AtomKind.BLOCK else _THREADS)
-                elif _part(own[counter]) and (own[counter] < ways or not _part(ways)):
+                elif is_part(own[counter]) and (own[counter] < ways or not is_part(ways)):
                     kinds.add(_SOME)
     if node.op.kind in _ROOTS and not own:
         return ""
@@ -178,20 +178,20 @@ def _own(facts: Facts, node: Node) -> Ways | None:
             continue
         if not places or any(e.has(AtomKind.OPAQUE, AtomKind.CHOICE) for e in places):
             return None
-        _ways(facts, places, found)
+        ways_of(facts, places, found)
         inner = {a.value for e in places for a in e.atoms() if a.kind is AtomKind.LOADED}
         pending += sorted(inner - seen)
         seen |= inner
     return found
 
 
-def _part(ways: set[tuple[str, str]]) -> bool:
+def is_part(ways: set[tuple[str, str]]) -> bool:
     """Whether all that is made of a number is its quotients, or all its rests."""
     kinds = {kind for kind, _ in ways}
     return len(kinds) == 1 and kinds <= {*_PARTS}
 
 
-def _ways(facts: Facts, places: Iterable[Expr], found: Ways) -> Ways:
+def ways_of(facts: Facts, places: Iterable[Expr], found: Ways) -> Ways:
     """Adds what places make of the numbers of threads and blocks, and of the rounds of a loop that
     threads begin at places of their own."""
     own = {x.induction: facts.values.expr(x.low) for x in facts.loops if x.low is not None}
