@@ -43,7 +43,6 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 MAX_DEPTH = 120
 """Expressions inside each other, through helpers and constants: about four calls of Python each."""
 
-
 _COUNTING = frozenset({
     OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.FLOOR_DIV, OpKind.MINIMUM, OpKind.MAXIMUM,
 })  # fmt: skip

@@ -71,20 +71,16 @@ HINTS = {
     "num_stages": ("prefetch_depth", "pipeline-stages-of-the-launch"),
 }
 
-_OPTIONS = {
-    axis: tuple(name for name, (own, _) in HINTS.items() if own == axis)
-    for axis, _ in HINTS.values()
-}
+_OPTIONS = {a: tuple(n for n, (own, _) in HINTS.items() if own == a) for a, _ in HINTS.values()}
 """Keywords of a launch by the axis that they decide."""
 
 _LAID = (".contiguous() on host", "contiguous tensors demanded")
 _OF_ALL_LAUNCHES = (
     optional, stand_ins, closed_form, default_warps, compiled_in, chosen_kernel, served_apart,
     device_branches, shared_buffers, demanded_layout, compacted, turned_over, guarded, marked,
-    made_inside, in_a_table,
-    by_strides, summed, stages, boundaries, through_functions, gradient_ahead, host_padded, coupled,
-    default_occupancy, by_backend, reciprocals, arithmetic, saved, versions,
-    as_operator,
+    made_inside, in_a_table, by_strides, summed, stages, boundaries, through_functions,
+    gradient_ahead, host_padded, coupled, default_occupancy, by_backend, reciprocals, arithmetic,
+    saved, versions, as_operator,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
 

@@ -339,3 +339,39 @@ ROUNDS_OF_CHOICE = """__global__ void most(const float* x, float* out, int n, in
 }
 """
 """The largest of a row that lies in registers, again and again."""
+
+EITHER_WAY = (
+    POINTER
+    + """
+@triton.jit
+def total(x, out, n, T: tl.constexpr, WHOLE: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    if WHOLE:
+        tl.store(out + row, tl.sum(tl.load(x + row * n + at, mask=at < n, other=0.0)))
+    else:
+        acc = tl.zeros((T,), dtype=tl.float32)
+        for i in range(0, n, T):
+            acc += tl.load(x + row * n + i + at, mask=i + at < n, other=0.0)
+        tl.store(out + row, tl.sum(acc))
+"""
+)
+REGIMES = (
+    POINTER
+    + """
+@triton.jit
+def back(y, gx, n, T: tl.constexpr, WHOLE: tl.constexpr):
+    row = tl.program_id(0) * n
+    at = tl.arange(0, T)
+    if WHOLE:
+        p = tl.load(y + row + at, mask=at < n)
+        tl.store(gx + row + at, p * tl.sum(p), mask=at < n)
+    else:
+        acc = tl.zeros((T,), dtype=tl.float32)
+        for i in range(0, n, T):
+            acc += tl.load(y + row + i + at, mask=i + at < n, other=0.0)
+        for i in range(0, n, T):
+            p = tl.load(y + row + i + at, mask=i + at < n)
+            tl.store(gx + row + i + at, p * tl.sum(acc), mask=i + at < n)
+"""
+)

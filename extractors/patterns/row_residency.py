@@ -11,6 +11,7 @@ from extractors.patterns.cases_kept import (
     AGAIN_TILE,
     BALANCED,
     BALANCED_TILE,
+    EITHER_WAY,
     GROUPS_IN_ROUNDS,
     GROUPS_POINTER,
     GROUPS_THREADS,
@@ -18,6 +19,7 @@ from extractors.patterns.cases_kept import (
     LEFT,
     OWN_PART,
     OWN_PART_TILE,
+    REGIMES,
     ROUNDS_OF_CHOICE,
     SUMMED_ON,
     TAIL,
@@ -79,41 +81,6 @@ _ONCE = "row read once, in chunks"
 _TILE = "tile staged in shared memory"
 _NUMBERS = {2: "multi-pass reload (2 passes)", 3: "multi-pass reload (3 passes)"}
 
-_EITHER = (
-    POINTER
-    + """
-@triton.jit
-def total(x, out, n, T: tl.constexpr, WHOLE: tl.constexpr):
-    row = tl.program_id(0)
-    at = tl.arange(0, T)
-    if WHOLE:
-        tl.store(out + row, tl.sum(tl.load(x + row * n + at, mask=at < n, other=0.0)))
-    else:
-        acc = tl.zeros((T,), dtype=tl.float32)
-        for i in range(0, n, T):
-            acc += tl.load(x + row * n + i + at, mask=i + at < n, other=0.0)
-        tl.store(out + row, tl.sum(acc))
-"""
-)
-_REGIMES = (
-    POINTER
-    + """
-@triton.jit
-def back(y, gx, n, T: tl.constexpr, WHOLE: tl.constexpr):
-    row = tl.program_id(0) * n
-    at = tl.arange(0, T)
-    if WHOLE:
-        p = tl.load(y + row + at, mask=at < n)
-        tl.store(gx + row + at, p * tl.sum(p), mask=at < n)
-    else:
-        acc = tl.zeros((T,), dtype=tl.float32)
-        for i in range(0, n, T):
-            acc += tl.load(y + row + i + at, mask=i + at < n, other=0.0)
-        for i in range(0, n, T):
-            p = tl.load(y + row + i + at, mask=i + at < n)
-            tl.store(gx + row + i + at, p * tl.sum(acc), mask=i + at < n)
-"""
-)
 _SUMMED = (
     POINTER
     + """
@@ -170,8 +137,8 @@ class RowResidency(Pattern):
     matches = (
         Case(ADDED_THREADS, "multi-pass reload (3 passes)"),
         Case(CENTRED_TILES, "multi-pass reload (2 passes)"),
-        Case(_EITHER, _ONCE),
-        Case(_REGIMES, "multi-pass reload (2 passes), or one tile in registers"),
+        Case(EITHER_WAY, _ONCE),
+        Case(REGIMES, "multi-pass reload (2 passes), or one tile in registers"),
         Case(ROW_NORM, _REGISTERS),
         Case(NORM_PERSISTENT, _REGISTERS),
         Case(SOFTMAX, _REGISTERS),
@@ -257,7 +224,7 @@ class RowResidency(Pattern):
             OWN_ROW_THREADS.replace("= v[i] /", "= x[at + i] /"), why="read again", value=_REGISTERS
         ),
         NearMiss(TYPES_THREADS, why="one of two types", value=_NUMBERS[2]),
-        NearMiss(_EITHER, why="one pass on either side", value="multi-pass reload (2 passes)"),
+        NearMiss(EITHER_WAY, why="one pass on either side", value="multi-pass reload (2 passes)"),
         NearMiss(SOFTMAX_CHUNKS, why="every pass reads the row again", value=_ONCE),
         NearMiss(ROW_NORM, why="the row is one tile", value=_ONCE),
         NearMiss(

@@ -9,6 +9,11 @@ from extractors.patterns.cases import POINTER, PRODUCT, vary
 from extractors.patterns.cases_kept import LEFT
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_CHUNKS_THREADS
+from extractors.patterns.cases_unmasked import (
+    BLOCKS,
+    SUMMED,
+    WHOLE_THREADS,
+)
 from extractors.patterns.thread_guard import leaving_blocks
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
@@ -47,44 +52,8 @@ _BARE = vary(
 )
 
 
-_WHOLE_THREADS = """template <int K>
-__global__ void total(const float* x, float* out) {
-    __shared__ float part[64];
-    float sum = 0.f;
-    for (int i = 0; i < K / 64; ++i) sum += x[blockIdx.x * K + i * 64 + threadIdx.x];
-    part[threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        float all = 0.f;
-        for (int w = 0; w < 64; ++w) all += part[w];
-        out[blockIdx.x] = all;
-    }
-}
-"""
-_SUMMED = (
-    POINTER
-    + """
-@triton.jit
-def total(x, out, n, T: tl.constexpr):
-    row = tl.program_id(0)
-    sum = 0.0
-    for j in range(0, n, T):
-        sum += tl.sum(tl.load(x + row * n + j + tl.arange(0, T)))
-    tl.store(out + row, sum)
-"""
-)
 _SOME = "none on some arrays: whole tiles or tables"
 _POINTERS = (Mode.POINTER, Mode.BLOCK_POINTER)
-_BLOCKS = (
-    POINTER
-    + """
-@triton.jit
-def move(x, out, n, T: tl.constexpr):
-    own = tl.make_block_ptr(x, (n,), (1,), (tl.program_id(0) * T,), (T,), (0,))
-    to = tl.make_block_ptr(out, (n,), (1,), (tl.program_id(0) * T,), (T,), (0,))
-    tl.store(to, tl.load(own))
-"""
-)
 
 
 _TABLE = (
@@ -139,14 +108,14 @@ class UnmaskedAccesses(Pattern):
     matches = (
         Case(_RESIZED, _AROUND),
         Case(_BARE, "none: extents are whole tiles"),
-        Case(_SUMMED, "none: extents are whole tiles"),
+        Case(SUMMED, "none: extents are whole tiles"),
         Case(_BARE_THREADS, "none: extents are whole tiles"),
         Case(_VALUES_THREADS, "none: extents are whole tiles"),
-        Case(_WHOLE_THREADS, "none: extents are whole tiles"),
+        Case(WHOLE_THREADS, "none: extents are whole tiles"),
         Case(_CHOSEN_THREADS, "none: extents are whole tiles"),
         Case(_ROUNDED_THREADS, "none: extents are whole tiles"),
         Case(LEFT, "none: extents are whole tiles"),
-        Case(_BLOCKS, "none: extents are whole tiles"),
+        Case(BLOCKS, "none: extents are whole tiles"),
         Case(_TABLE, _SOME),
         Case(_NUMBERS, _SINGLE),
         Case(vary(_TABLE, ("table + at)", "table + row % 4 * T + at)")), _SOME),
@@ -195,12 +164,12 @@ class UnmaskedAccesses(Pattern):
             value="none: extents are whole tiles",
         ),
         NearMiss(
-            vary(_BLOCKS, ("tl.load(own)", "tl.load(own, boundary_check=(0,))")),
+            vary(BLOCKS, ("tl.load(own)", "tl.load(own, boundary_check=(0,))")),
             why="a bound is checked",
         ),
         NearMiss(PRODUCT, why="tiles of a view are kept inside by the view"),
         NearMiss(
-            vary(_WHOLE_THREADS, ("K / 64;", "(K + 63) / 64;")), why="the last round may go past"
+            vary(WHOLE_THREADS, ("K / 64;", "(K + 63) / 64;")), why="the last round may go past"
         ),
         NearMiss(ADD_THREADS, why="threads outside do nothing"),
         NearMiss(

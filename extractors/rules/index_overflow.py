@@ -10,9 +10,19 @@ from extractors.host.events import CheckRecord
 from extractors.host.expr import atoms
 from extractors.host.facts import Material
 from extractors.host.values import Choice, Expr, Unknown, Value
-from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases import POINTER, vary
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases_overflow import (
+    FLAT,
+    LATE,
+    MADE,
+    PICKED,
+    ROWS,
+    SCALE,
+    STRIDES,
+    TILES,
+)
 from extractors.rules.cases_threads import (
     AFTERWARDS,
     COLUMNS,
@@ -40,118 +50,6 @@ _DEVICE = ("capability", "target.", "condition@", "exception@")
 LARGE = 1 << 30
 """A host check against a number this large is a check of the index range."""
 
-_SCALE = (
-    POINTER
-    + """
-import torch
-@triton.jit
-def scale(x, out, sx, n, T: tl.constexpr):
-    row = tl.program_id(0)
-    at = tl.arange(0, T)
-    v = tl.load(x + row * sx + at, mask=at < n, other=0.0)
-    tl.store(out + row * sx + at, v * 2.0, mask=at < n)
-
-def run(x):
-    m, n = x.shape
-    out = torch.empty_like(x)
-    scale[(m,)](x, out, x.stride(0), n, triton.next_power_of_2(n))
-    return out
-"""
-)
-_FLAT = (
-    TILE
-    + """
-@ct.kernel
-def flat(x, out, n: int, T: Int):
-    at = ct.bid(0) * n + ct.arange(T, dtype=ct.int32)
-    ct.scatter(out, at, ct.gather(x, at))
-"""
-)
-_LATE = (
-    POINTER
-    + """
-import torch
-@triton.jit
-def scale(x, out, n, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    far = at.to(tl.int64)
-    v = tl.load(x + far, mask=at < n, other=0.0)
-    tl.store(out + far, v * 2.0, mask=at < n)
-
-def run(x):
-    out = torch.empty_like(x)
-    scale[(triton.cdiv(x.numel(), 128),)](x, out, x.numel(), 128)
-    return out
-"""
-)
-_STRIDES = vary(
-    _LATE,
-    ("x, out, n, T", "x, out, n, sx, sh, T"),
-    ("tl.program_id(0) * T + tl.arange(0, T)", "tl.arange(0, T)"),
-    ("at.to(tl.int64)", "at + (sx * (tl.program_id(1) // 8) + sh * (tl.program_id(1) % 8)).to(tl.int64)"),
-    ("x.numel(), 128", "x.numel(), x.stride(0), x.stride(1), 128"),
-)  # fmt: skip
-_ROWS = (
-    POINTER
-    + """
-import torch
-@triton.jit
-def scale(x, out, sx, m, n, T: tl.constexpr):
-    at = tl.arange(0, T)
-    for row in range(tl.program_id(0), m, tl.num_programs(0)):
-        v = tl.load(x + row * sx + at, mask=at < n, other=0.0)
-        tl.store(out + row * sx + at, v * 2.0, mask=at < n)
-
-def run(x):
-    m, n = x.shape
-    out = torch.empty_like(x)
-    scale[(min(m, 528),)](x, out, x.stride(0), m, n, triton.next_power_of_2(n))
-    return out
-"""
-)
-_TILES = vary(
-    _ROWS,
-    (
-        "for row in range(tl.program_id(0), m, tl.num_programs(0)):",
-        "for t in range(tl.program_id(0), tl.cdiv(m, 8) * tl.cdiv(n, T), tl.num_programs(0)):\n"
-        "        row = (t // tl.cdiv(n, T)) * 8 + tl.arange(0, 8)[:, None]",
-    ),
-)
-_PICKED = (
-    POINTER
-    + """
-import torch
-@triton.jit
-def pick(x, at, out, m, n, T: tl.constexpr):
-    row = tl.program_id(0) * T + tl.arange(0, T)
-    column = tl.load(at + row, mask=row < m, other=0)
-    tl.store(out + row, tl.load(x + row * n + column, mask=row < m, other=0.0), mask=row < m)
-
-def run(x, at):
-    m, n = x.shape
-    out = torch.empty(m)
-    pick[(triton.cdiv(m, 128),)](x, at, out, m, n, 128)
-    return out
-"""
-)
-_MADE = (
-    POINTER
-    + """
-import torch
-@triton.jit
-def look_up(ids, table, out, m, N: tl.constexpr, T: tl.constexpr):
-    row, at = tl.program_id(0) * T + tl.arange(0, T), tl.arange(0, 128)
-    word = tl.load(ids + row, mask=row < m, other=0)
-    v = tl.load(table + word[:, None] * N + at[None, :])
-    tl.store(out + row[:, None] * N + at[None, :], v, mask=row[:, None] < m)
-
-def run(ids, table):
-    m, n = ids.numel(), table.shape[1]
-    out = torch.empty(m, n)
-    look_up[(triton.cdiv(m, 16),)](ids, table, out, m, n, 16)
-    return out
-"""
-)
 _ONE = """
 __global__ void clear(float* out, const int* starts, int stride) {
   int row = starts[blockIdx.y] + blockIdx.x;
@@ -159,7 +57,7 @@ __global__ void clear(float* out, const int* starts, int stride) {
   for (int i = threadIdx.x; i < stride; i += blockDim.x) { mine[i] = 0.0f; }
 }
 """
-_KNOWN = vary(_SCALE, ("sx, n, T", "sx: tl.constexpr, n, T"))
+_KNOWN = vary(SCALE, ("sx, n, T", "sx: tl.constexpr, n, T"))
 _STACKED = (
     POINTER
     + """
@@ -181,11 +79,11 @@ class IndexOverflow(Rule):
     name = "index-overflow"
     dialects = ("cuda", "cutile", "triton")
     matches = (
-        Case(_SCALE, "`x`"),
-        Case(_FLAT, "`out`"),
-        Case(_LATE, "afterwards"),
-        Case(_STRIDES, "afterwards"),
-        Case(_ROWS, "`x`"),
+        Case(SCALE, "`x`"),
+        Case(FLAT, "`out`"),
+        Case(LATE, "afterwards"),
+        Case(STRIDES, "afterwards"),
+        Case(ROWS, "`x`"),
         Case(_KNOWN, "`x`"),
         Case(WARPS, "`x`"),
         Case(FIELD, "`x`"),
@@ -195,15 +93,15 @@ class IndexOverflow(Rule):
         Case(STARTS, "`x`"),
         Case(vary(PACKED, ("lanes<T>::value", "4")), "`out`"),
         Case(_STACKED, "afterwards"),
-        Case(_TILES, "`x`"),
-        Case(_PICKED, "`x`"),
-        Case(_MADE, "`out`"),
+        Case(TILES, "`x`"),
+        Case(PICKED, "`x`"),
+        Case(MADE, "`out`"),
         Case(_ONE, "`out`"),
         Case(vary(FIELD, ("blockIdx.x * s.width + i", "(blockIdx.x * s.rows + i) * 64")), "`x`"),
     )
     near_misses = (
         NearMiss(
-            vary(_MADE, ("torch.empty(m, n)", "torch.empty(m, 8 * table.shape[0])")),
+            vary(MADE, ("torch.empty(m, n)", "torch.empty(m, 8 * table.shape[0])")),
             why="the array was made with another extent",
         ),
         NearMiss(
@@ -246,7 +144,7 @@ class IndexOverflow(Rule):
         NearMiss(COLUMNS, why="the column stays below a number of 32 bits"),
         NearMiss(
             vary(
-                _STRIDES, ("+ sh *", "+"), ("sx * (tl.program_id(1) // 8)", "n * tl.program_id(1)")
+                STRIDES, ("+ sh *", "+"), ("sx * (tl.program_id(1) // 8)", "n * tl.program_id(1)")
             ),
             why="the number of a row, which is multiplied nowhere, may well fit",
         ),
@@ -271,12 +169,12 @@ class IndexOverflow(Rule):
         ),
         NearMiss(LAYER_NORM_POINTER, why="the block index is widened before it is multiplied"),
         NearMiss(
-            vary(_SCALE, ("    m, n", "    assert x.numel() < 2**31\n    m, n")),
+            vary(SCALE, ("    m, n", "    assert x.numel() < 2**31\n    m, n")),
             why="the host refuses arrays that large",
         ),
         NearMiss(
             vary(
-                _FLAT,
+                FLAT,
                 (
                     "ct.scatter(out, at, ct.gather(x, at))",
                     "ct.scatter(out, (at, 0), ct.gather(x, (at, 0)))",
@@ -285,34 +183,34 @@ class IndexOverflow(Rule):
             why="the number of a row, beside an index of its own for the column",
         ),
         NearMiss(
-            vary(_FLAT, ("ct.bid(0) * n", "ct.bid(0).astype(ct.int64) * n")),
+            vary(FLAT, ("ct.bid(0) * n", "ct.bid(0).astype(ct.int64) * n")),
             why="the block index is widened before it is multiplied",
         ),
         NearMiss(
             vary(
-                _STRIDES,
+                STRIDES,
                 ("sx * (tl.program_id(1) // 8)", "sx.to(tl.int64) * (tl.program_id(1) // 8)"),
             ),
             why="a stride is widened before it is multiplied",
         ),
         NearMiss(
-            vary(_ROWS, ("        v = tl", "        row = row.to(tl.int64)\n        v = tl")),
+            vary(ROWS, ("        v = tl", "        row = row.to(tl.int64)\n        v = tl")),
             why="the number of the row is widened before it is multiplied",
         ),
         NearMiss(
             vary(
-                _ROWS,
+                ROWS,
                 ("sx, m, n, T", "sx, n, m: tl.constexpr, T"),
                 ("x.stride(0), m, n,", "x.stride(0), n, 64,"),
             ),
             why="the number of rows is a compile-time number",
         ),
         NearMiss(
-            vary(_LATE, ("tl.program_id(0) * T", "tl.program_id(0).to(tl.int64) * T")),
+            vary(LATE, ("tl.program_id(0) * T", "tl.program_id(0).to(tl.int64) * T")),
             why="the block index is widened before it is multiplied",
         ),
         NearMiss(
-            vary(_LATE, ("x + far", "x + far * 4"), ("out + far", "out + far * 4")),
+            vary(LATE, ("x + far", "x + far * 4"), ("out + far", "out + far * 4")),
             why="a row that fits is widened before it is multiplied",
         ),
     )
