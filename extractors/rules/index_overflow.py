@@ -50,13 +50,6 @@ _DEVICE = ("capability", "target.", "condition@", "exception@")
 LARGE = 1 << 30
 """A host check against a number this large is a check of the index range."""
 
-_ONE = """
-__global__ void clear(float* out, const int* starts, int stride) {
-  int row = starts[blockIdx.y] + blockIdx.x;
-  float* mine = out + row * stride;
-  for (int i = threadIdx.x; i < stride; i += blockDim.x) { mine[i] = 0.0f; }
-}
-"""
 _KNOWN = vary(SCALE, ("sx, n, T", "sx: tl.constexpr, n, T"))
 _STACKED = (
     POINTER
@@ -96,17 +89,12 @@ class IndexOverflow(Rule):
         Case(TILES, "`x`"),
         Case(PICKED, "`x`"),
         Case(MADE, "`out`"),
-        Case(_ONE, "`out`"),
         Case(vary(FIELD, ("blockIdx.x * s.width + i", "(blockIdx.x * s.rows + i) * 64")), "`x`"),
     )
     near_misses = (
         NearMiss(
             vary(MADE, ("torch.empty(m, n)", "torch.empty(m, 8 * table.shape[0])")),
             why="the array was made with another extent",
-        ),
-        NearMiss(
-            vary(_ONE, ("int row = starts", "long row = starts")),
-            why="the number of the row has 64 bits",
         ),
         NearMiss(
             vary(_STACKED, ("(b * t).to(tl.int64)", "b.to(tl.int64) * t")),
@@ -266,8 +254,7 @@ def short_offsets(subject: Subject) -> tuple[list[Node], list[str]]:
     own = own_sizes(subject.host.material, facts.constexprs, arrays_read)
     for access in facts.accesses:
         shape = facts.types.shape(access.value)
-        one = not facts.of_threads and all(extent == "1" for extent in shape)
-        if access.array is None or one:
+        if access.array is None or all(extent == "1" for extent in shape):
             continue
         if len(access.index) > 1:
             continue  # each axis has its own index: the number of a row fits
