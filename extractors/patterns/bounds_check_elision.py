@@ -13,6 +13,7 @@ from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.specialise import branches
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, OpKind
 
@@ -53,9 +54,20 @@ __global__ void plus(const float* x, float* out) {
 }
 """
 
+_SIDES = vary(
+    _HANDED,
+    (
+        "        v = ct.astype(ct.gather(x, (row, lanes), check_bounds=CHECK, padding_value=-math.inf), ct.float32)\n",  # noqa: E501
+        "        if CHECK:\n            v = ct.gather(x, (row, lanes), padding_value=-math.inf)\n"
+        "        else:\n            v = ct.gather(x, (row, lanes), check_bounds=False)\n",
+    ),
+    ("x.dtype), check_bounds=CHECK)", "x.dtype))"),
+)
+
 
 class BoundsCheckElision(Pattern):
-    """The check of an access is a compile-time comparison."""
+    """The check of an access is a compile-time comparison, or a compile-time flag chooses between
+    an access with a check and one without."""
 
     name = "bounds-check-elision-by-constexpr-alignment"
     axis = "boundary_handling"
@@ -68,6 +80,7 @@ class BoundsCheckElision(Pattern):
             "check_bounds = (TILE != N)",
         ),
         Case(vary(_HANDED, ("=CHECK", "=not CHECK")), "check_bounds = (TILE != N)"),
+        Case(_SIDES, "check_bounds = (TILE != N)"),
         Case(vary(SOFTMAX, ("check_bounds=True", "check_bounds=False")), "not needed"),
         Case(ELIDED, "ALIGNED kernel variant"),
         Case(_ELIDED_THREADS, "ALIGNED kernel variant"),
@@ -85,6 +98,12 @@ class BoundsCheckElision(Pattern):
             ),
             why="a single number beside the lanes of the row",
             value="not needed",
+        ),
+        NearMiss(_SIDES, why="a flag chooses", value="not needed"),
+        NearMiss(
+            vary(_SIDES, ("CHECK: Bool", "CHECK")),
+            why="chosen at run time",
+            value="check_bounds = (TILE != N)",
         ),
         NearMiss(SOFTMAX, why="the check is always made"),
         NearMiss(vary(_HANDED, ("CHECK: Bool", "CHECK")), why="chosen at run time"),
@@ -106,7 +125,9 @@ class BoundsCheckElision(Pattern):
             elif below is not None and below in facts.constexprs:
                 elided += [*facts.declared(below), turned, access]
             elif facts.values.literal(access.check_bounds) is False:
-                off.append(access)
+                chosen = _chosen(facts, access)
+                elided += chosen
+                off += [] if chosen else [access]
         if elided:
             yield self.decide(facts, "check_bounds = (TILE != N)", elided)
         if any(_several(facts, a) for a in facts.accesses):
@@ -115,6 +136,19 @@ class BoundsCheckElision(Pattern):
             yield self.decide(facts, "not needed", off)
         if variants := [n for branch in facts.graph.of(OpKind.IF) for n in aligned(facts, branch)]:
             yield self.decide(facts, "ALIGNED kernel variant", variants)
+
+
+def _chosen(facts: Facts, access: Access) -> list[Where]:
+    """An access without a check on one side of a branch that compile-time parameters decide, with
+    that branch, where the other side has one of the same array with a check."""
+    around = {n.parent: n.branch for n in (access.node, *access.node.around()) if n.parent}
+    for branch in (b.node for b in branches(facts) if b.node in around):
+        for other in facts.accesses:
+            sides = [n.branch for n in (other.node, *other.node.around()) if n.parent is branch]
+            apart = sides and sides[0] != around[branch] and other.array == access.array
+            if apart and facts.checked(other):
+                return [branch.head, access]
+    return []
 
 
 def aligned(facts: Facts, branch: Node) -> list[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import combinations
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_convolutions import DEPTHWISE_THREADS, DEPTHWISE_TILE, POOLED, WINDOW
 from extractors.patterns.cases_rows import CONVOLUTION
@@ -82,14 +82,14 @@ class ConvGroups(Pattern):
             yield self.decide(facts, "grid axis", ids)
 
 
-def _own_weights(facts: Facts) -> list[Access]:
-    """Of products tap by tap, inputs and weights that one block id or lane places: each channel
-    has weights of its own."""
+def _own_weights(facts: Facts) -> list[Where]:
+    """Of products tap by tap, inputs and weights that one block id or lane places, with the
+    product: each channel has weights of its own."""
     for product in convolved(facts):
         for one, other in combinations(map(facts.feeding, product.op.inputs[:2]), 2):
             shared = _placed(one) & _placed(other)
             if shared and {a.array for a in one}.isdisjoint(a.array for a in other):
-                return [a for a in (*one, *other) if shared & _placed([a])]
+                return [*(a for a in (*one, *other) if shared & _placed([a])), product]
     return []
 
 
