@@ -18,6 +18,14 @@ _TELLING = CONTRACTIONS | REDUCTIONS | {
     OpKind.TOPK, OpKind.HISTOGRAM,
 }  # fmt: skip
 """Steps that tell one way of computing from another."""
+_ALIKE = {
+    OpKind.EXP2: "exp", "exp2": "exp", "fast_expf": "exp", "exp10": "exp", "expm1": "exp",
+    OpKind.LOG2: "log", "log1p": "log", "log10": "log", "fast_logf": "log", "fast_log2f": "log",
+    "fast_tanhf": "tanh", "fast_sinf": "sin", "fast_cosf": "cos",
+    "fast_dividef": "div", "div_rn": "div", "div_rz": "div", "div_ru": "div", "div_rd": "div",
+}  # fmt: skip
+"""Steps that are one function but for the base, a shift or how exact they are."""
+_PLAIN = frozenset({"div"})
 _MAKING = COMPARISONS | CASTS | {
     OpKind.INLINE_ASM, OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.SELECT,
 }  # fmt: skip
@@ -88,6 +96,17 @@ def narrow(x, out, PTX: tl.constexpr, T: tl.constexpr):
     tl.store(out + at, y)
 """
 )
+_FAST = vary(
+    _CURVES,
+    ("y = 0.5 * v * (1.0 + tl.extra.libdevice.tanh(v))",
+     "y = tl.extra.libdevice.fast_dividef(v, 1.0 + tl.exp2(v))"),
+    ("y = 0.5 * v * (1.0 + tl.erf(v))", "y = v / (1.0 + tl.extra.libdevice.exp(v))"),
+)  # fmt: skip
+_SHIFTED = vary(
+    _FAST,
+    ("fast_dividef(v, 1.0 + tl.exp2(v))", "fast_log2f(1.0 + tl.exp2(v)) * 0.693"),
+    ("v / (1.0 + tl.extra.libdevice.exp(v))", "tl.extra.libdevice.log1p(tl.exp(v))"),
+)
 
 
 class ResultInTwoWays(Pattern):
@@ -129,6 +148,8 @@ class ResultInTwoWays(Pattern):
             ),
             why="nothing is computed on the other side",
         ),
+        NearMiss(_FAST, why="one function, less exact"),
+        NearMiss(_SHIFTED, why="the same functions to another base"),
         NearMiss(ADD_POINTER, why="one way"),
         NearMiss(PRODUCT, why="one way"),
         NearMiss(ATTENTION, why="branches mask scores and choose bounds"),
@@ -164,13 +185,21 @@ def _two_ways(facts: Facts, branch: Node) -> Iterator[list[Node]]:
             for side, end in enumerate(ends)
             if end is not None and place < len(end.inputs)
         ]
-        kinds = [{n.op.kind for n in way} for way in ways]
+        kinds = [{_function(n) for n in way} - _PLAIN for way in ways]
         if len(kinds) == 2 and all(kinds) and kinds[0] != kinds[1]:
             several = max(map(len, ways)) > 1 or any(kind & CONTRACTIONS for kind in kinds)
             several = several or not (kinds[0] & kinds[1] or (kinds[0] | kinds[1]) & REDUCTIONS)
             if several and _kept(facts, result.name):
                 yield [branch, *ways[0], *ways[1]]
         yield from _by_instructions(facts, branch, place, result.name)
+
+
+def _function(step: Node) -> str:
+    """What a telling step computes, whatever its base and however exact it is."""
+    if step.op.kind != OpKind.EXTERN_MATH:
+        return _ALIKE.get(step.op.kind, step.op.kind)
+    name = str(step.op.attribute("spelling")).replace("::", ".").rpartition(".")[2]
+    return _ALIKE.get(name, name)
 
 
 def _by_instructions(facts: Facts, branch: Node, place: int, result: str) -> Iterator[list[Node]]:
