@@ -3,6 +3,7 @@ a size that tiles divide."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from extractors.host.events import LaunchRecord
@@ -10,6 +11,7 @@ from extractors.host.facts import Material, functions_of
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
 from extractors.host.values import Expr, Value
+from extractors.syntax.nodes import each
 from kb.evidence import AxisKind, Decision, Lines
 
 MISSING = "kernel-of-its-own-where-an-operand-is-missing"
@@ -29,6 +31,7 @@ def served_apart(material: Material) -> Iterator[Decision]:
             if told := _difference(material, cond, holds, ours, others):
                 lines = found.setdefault(told, set())
                 lines |= {at for launch in ours for at in _places(material, cond, launch)}
+                lines |= {at for launch in ours for at in _looked_up(material, launch)}
     for (pattern, value), lines in found.items():
         yield Decision(
             axis="optional_inputs" if pattern == MISSING else "tail_handling",
@@ -49,6 +52,22 @@ def _places(material: Material, cond: Expr, launch: LaunchRecord) -> Iterator[Li
         if above:
             yield max(above)
             return
+
+
+def _looked_up(material: Material, launch: LaunchRecord) -> Iterator[Lines]:
+    """Where a call on the way to a launch gets this kernel out of a table of the module under a
+    name: the assignment, and the table."""
+    origins = material.origins
+    calls = [origins.call_at(site) for site in (launch.lines, *launch.sites)] if origins else []
+    for call in calls:
+        given = [*call.args, *(word.value for word in call.keywords)] if call is not None else []
+        given += [call.func.value] if call and isinstance(call.func, ast.Subscript) else []
+        for name in (one for one in given if isinstance(one, ast.Name)):
+            for place, value in origins.bindings(name) if origins else ():
+                if isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name):
+                    for table, held in origins.bindings(value.value) if origins else ():
+                        if any(n.id == material.signature.name for n in each(held, ast.Name)):
+                            yield from (lines_of(place), lines_of(table))
 
 
 def _one_function(material: Material, one: Lines, other: Lines) -> bool:
