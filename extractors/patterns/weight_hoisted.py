@@ -172,6 +172,7 @@ class WeightHoisted(Pattern):
         Case(COLUMNS, "reload per item"),
         Case(COLUMN_TILES, "reload per item"),
         Case(vary(COLUMNS, ("load(w + at)", "load(w)")), "reload per item"),
+        Case(vary(COLUMNS, ("w + at)", "w + at // 64)")), "reload per item"),
         Case(GROUP, _PER_ROUND),
     )
     near_misses = (
@@ -180,6 +181,7 @@ class WeightHoisted(Pattern):
             why="nothing is loaded before",
         ),
         NearMiss(vary(COLUMNS, ("w + at", "w + own")), why="every block has its own"),
+        NearMiss(vary(COLUMNS, ("w + at)", "w + own // 64)")), why="by both block ids"),
         NearMiss(
             vary(COLUMNS, ("tl.load(w + at))", "1.5, mask=at < tl.load(w))")),
             why="a number that says which lanes count",

@@ -46,7 +46,11 @@ def of_every_block(facts: Facts) -> list[Access]:
     for store in stores:
         for load in facts.feeding(store.value):
             taking.setdefault(load, []).append(store)
-    fewer = {a: all(parts[a] < parts[s] for s in taking[a]) for a in loads if a in taking}
+    fewer = {
+        a: all(parts[a] < parts[s] or _by_fewer(parts[a], parts[s]) for s in taking[a])
+        for a in loads
+        if a in taking
+    }
     own = {a.array for a, less in fewer.items() if not less}
     found = [a for a, less in fewer.items() if less and a.array not in own]
     kept = [a for a in found if _over_rounds(facts, a)]
@@ -55,6 +59,18 @@ def of_every_block(facts: Facts) -> list[Access]:
     places = facts.offset_loads
     told = [a for a in found if a not in kept and a.value not in places]
     return [a for a in told if not parts[a] or not _of_a_round(facts, a)]
+
+
+def _by_fewer(parts: frozenset[Atom], others: frozenset[Atom]) -> bool:
+    """Whether block ids alone say where something is, in whatever way, and other places differ by
+    these and by another id."""
+    ids, more = (
+        {a for part in one for a in (part, *(x for e in part.args for x in e.atoms()))}
+        for one in (parts, others)
+    )
+    known = not any(a.kind in (AtomKind.LOADED, AtomKind.OPAQUE) for a in ids | more)
+    own, all_ids = ({a for a in one if a.kind is AtomKind.BLOCK} for one in (ids, more))
+    return known and bool(own) and own < all_ids
 
 
 def _of_a_round(facts: Facts, access: Access) -> bool:
