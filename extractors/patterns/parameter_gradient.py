@@ -14,6 +14,7 @@ from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.gradients_by_block import gradients_by_block
 from kb.analysis.graph import Node
 from kb.analysis.locks import locked_sums
 from kb.analysis.loops import Loop, Role, persistent
@@ -94,6 +95,21 @@ def back(x, gy, w, mean, rstd, gx, gw, n, k, T: tl.constexpr, kind: tl.constexpr
         tl.store(gx + row * n + c * T + at, (g * tl.load(w + c) - h * total) * r)
 """
 )
+_BY_BLOCK = (
+    POINTER
+    + """
+@triton.jit
+def back(x, gy, w, gx, parts, n, R: tl.constexpr, T: tl.constexpr):
+    own = tl.program_id(0)
+    rows = own * R + tl.arange(0, R)[:, None]
+    cols = tl.program_id(1) * T + tl.arange(0, T)
+    v = tl.load(x + rows * n + cols[None, :])
+    g = tl.load(gy + rows * n + cols[None, :])
+    r = tl.load(w + cols)
+    tl.store(gx + rows * n + cols[None, :], tl.exp(v) * g * r[None, :])
+    tl.store(parts + own * n + cols, tl.sum(tl.exp(v) * g, axis=0))
+"""
+)
 
 
 class ParameterGradient(Pattern):
@@ -112,6 +128,11 @@ class ParameterGradient(Pattern):
         Case(LOCKED, "lock + accumulate"),
         Case(_CHANNELS, "atomics"),
         Case(COLUMNS, OWNED),
+        Case(_BY_BLOCK, "per-CTA partials then reduce"),
+        Case(
+            vary(_BY_BLOCK, ("tl.store(parts + own * n + cols", "tl.atomic_add(parts + cols")),
+            "atomics",
+        ),
         Case(NORM_BACKWARD_SHARED, "atomics"),
         Case(
             vary(
@@ -122,6 +143,9 @@ class ParameterGradient(Pattern):
         ),
     )
     near_misses = (
+        NearMiss(vary(_BY_BLOCK, (" * g, axis", ", axis")), why="a statistic of one array"),
+        NearMiss(vary(_BY_BLOCK, (" * r[None, :]", "")), why="rows share nothing"),
+        NearMiss(vary(_BY_BLOCK, ("axis=0", "axis=1")), why="the sum belongs to a row"),
         NearMiss(
             vary(
                 COLUMNS,
@@ -177,6 +201,9 @@ class ParameterGradient(Pattern):
             yield self.decide(facts, "atomics", atomics)
         elif own := own or left_by_rows(facts):
             yield self.decide(facts, "per-CTA partials then reduce", own)
+        elif parts := gradients_by_block(facts):
+            added = any(s.is_atomic for s in parts)
+            yield self.decide(facts, "atomics" if added else "per-CTA partials then reduce", parts)
         elif owned := self._owned(facts):
             yield self.decide(facts, OWNED, owned)
         else:
