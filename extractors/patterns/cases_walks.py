@@ -136,3 +136,19 @@ def rows(x, out, n: Int, PER: Int, T: Int):
         row = row + 1
 """
 )
+
+PART = (
+    POINTER
+    + """
+@triton.jit
+def scale(x, out, n, k, part, T: tl.constexpr):
+    first = tl.program_id(0) * part
+    last = tl.minimum(first + part, n)
+    for i in range(0, (last - first) * k, T):
+        at = i + tl.arange(0, T)
+        own = (first + at // k) * k + at % k
+        inside = at < (last - first) * k
+        tl.store(out + own, 2.0 * tl.load(x + own, mask=inside), mask=inside)
+"""
+)
+"""Rows of a part of the block's own, whose size the launch says, walked as one run of elements."""

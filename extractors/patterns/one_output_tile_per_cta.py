@@ -37,6 +37,7 @@ from extractors.patterns.cases_threads import (
     PRODUCT_PERSISTENT_THREADS,
     PRODUCT_THREADS,
 )
+from extractors.patterns.cases_walks import PART
 from extractors.patterns.jobs_by_block import JOBS_THREADS, parted_jobs
 from extractors.patterns.last_block import by_last
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
@@ -53,7 +54,7 @@ from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
 from kb.analysis.own_columns import by_lanes, column_sums, row_of_warp
 from kb.analysis.own_places import by_one_block, scattered
-from kb.analysis.own_walks import mapped_items, own_walks
+from kb.analysis.own_walks import mapped_items, own_walks, part_walks
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.splits import added_parts, lane_sums, pieces
 from kb.analysis.symbolic import AtomKind
@@ -130,6 +131,8 @@ class OneOutputTilePerCta(Pattern):
         Case(PRODUCT, "one tile per CTA"),
         Case(ATTENTION, "one tile per CTA"),
         Case(ROW_NORM, "one row per CTA"),
+        Case(PART, "one tile per CTA"),
+        Case(vary(PART, ("range(0, (last - first) * k, T)", "range(0, k, T)")), "one row per CTA"),
         Case(PRODUCT_POINTER, "one tile per CTA"),
         Case(PRODUCT_THREADS, "one tile per CTA"),
         Case(FLASH_STAGED, "one tile per CTA"),
@@ -253,7 +256,9 @@ class OneOutputTilePerCta(Pattern):
             tests = [n for found in alone.values() for n in found]
             yield self.decide(facts, "roles by the block id", [*tests, *where])
             return
+        parts = part_walks(facts, stores)
         rows = all(_one_row(facts, a) for a in stores) and not partial_reductions(facts)
+        rows = rows and not parts
         columns = [loop for a in stores for loop in column_sums(facts, a)]
         line = "column" if columns else "row"
         value = f"one {line} per CTA" if rows else "one tile per CTA"
@@ -262,7 +267,7 @@ class OneOutputTilePerCta(Pattern):
         shared_out = by_rank(facts, stores) if rows else []
         if shared_out:
             value, where = f"one {line} per cluster", [*where, *shared_out]
-        walked = [*(loop.node for loop in columns), *own_walks(facts, stores)]
+        walked = [*(loop.node for loop in columns), *own_walks(facts, stores), *parts]
         yield self.decide(facts, value, [*where, *walked])
 
     def _by_input(self, facts: Facts) -> Iterable[Decision]:

@@ -9,7 +9,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import COPIES, Node
 from kb.analysis.idioms import masks
 from kb.analysis.loops import Loop
-from kb.analysis.symbolic import AtomKind, Expr
+from kb.analysis.symbolic import AtomKind, Expr, mul, of, sub
 from kb.dtypes import is_float
 from kb.ops import OpKind
 
@@ -35,6 +35,31 @@ def own_walks(facts: Facts, stores: Iterable[Access]) -> list[Node]:
             made = facts.graph.producer(facts.graph.core(loop.high))
             found += [loop.node, *([made] if made is not None and made.kind in _COUNTS else [])]
     return found
+
+
+def part_walks(facts: Facts, stores: Iterable[Access]) -> list[Node]:
+    """Of tiles: loops that store, and end where the part of the block does: a step that the launch
+    says behind its beginning, or at the extent; with where that end is worked out."""
+    found: list[Node] = []
+    chosen = list(stores)
+    for loop in facts.rolled_loops if not facts.of_threads else ():
+        if loop.high is None or not any(a.node.inside(loop.node) for a in chosen):
+            continue
+        above = [*facts.graph.upstream(loop.high)]
+        ends = [n for n in above if n.op.kind == OpKind.MINIMUM and _next_part(facts, n)]
+        made = facts.graph.producer(facts.graph.core(loop.high))
+        found += [*ends, *([made] if made is not None else []), loop.node] if ends else []
+    return found
+
+
+def _next_part(facts: Facts, least: Node) -> bool:
+    """Whether one of two ends is where the part of the next block begins."""
+    for end in (facts.values.expr(v) for v in least.op.inputs[:2]):
+        for block in (a for a in end.top() if a.kind is AtomKind.BLOCK):
+            step = end.coefficient(block)
+            if step.has(AtomKind.PARAMETER) and sub(end, mul(of(block), step)) == step:
+                return True
+    return False
 
 
 def walked_tiles(facts: Facts, loop: Loop) -> list[Node]:
