@@ -57,7 +57,9 @@ def _next_part(facts: Facts, least: Node) -> bool:
     for end in (facts.values.expr(v) for v in least.op.inputs[:2]):
         for block in (a for a in end.top() if a.kind is AtomKind.BLOCK):
             step = end.coefficient(block)
-            if step.has(AtomKind.PARAMETER) and sub(end, mul(of(block), step)) == step:
+            before = mul(of(block), step) if step is not None else None
+            given = step is not None and step.has(AtomKind.PARAMETER)
+            if given and before is not None and sub(end, before) == step:
                 return True
     return False
 
