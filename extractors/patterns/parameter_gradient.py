@@ -145,6 +145,17 @@ class ParameterGradient(Pattern):
     near_misses = (
         NearMiss(vary(_BY_BLOCK, (" * g, axis", ", axis")), why="a statistic of one array"),
         NearMiss(vary(_BY_BLOCK, (" * r[None, :]", "")), why="rows share nothing"),
+        NearMiss(
+            vary(
+                _BY_BLOCK,
+                (
+                    "    tl.store(parts + own * n",
+                    "    for i in range(n):\n        tl.store(parts + i * n",
+                ),
+                ("+ cols, tl.sum", "+ own + cols, tl.sum"),
+            ),
+            why="a result of every step",
+        ),
         NearMiss(vary(_BY_BLOCK, ("axis=0", "axis=1")), why="the sum belongs to a row"),
         NearMiss(
             vary(

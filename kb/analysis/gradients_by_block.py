@@ -11,11 +11,13 @@ from kb.ops import OpKind
 
 def gradients_by_block(facts: Facts) -> list[Access]:
     """Stores, at places of the block's own, of sums over the rows of its tile: of products of two
-    arrays, beside the same rows, which take in what all rows share, stored element by element."""
+    arrays, beside the same rows, which take in what all rows share, stored element by element, and
+    all of it outside of loops."""
     if facts.of_threads or facts.contractions:
         return []
-    wide = [s for s in facts.stores if s.array is not None and not s.is_atomic]
-    return [s for s in facts.stores if any(_gradient(facts, s, tile) for tile in wide)]
+    alone = [s for s in facts.stores if not s.node.loops]
+    wide = [s for s in alone if s.array is not None and not s.is_atomic]
+    return [s for s in alone if any(_gradient(facts, s, tile) for tile in wide)]
 
 
 def _gradient(facts: Facts, store: Access, tile: Access) -> bool:
