@@ -9,12 +9,15 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER, DELTA_TILE, ROW_NORM
 from extractors.patterns.cases_rows_pointer import DELTA
+from extractors.patterns.cases_taps import PICKED
+from kb.analysis.chosen_positions import picked_from
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.lane_products import outer_products, products_summed
 from kb.analysis.rebuilt import normalised
 from kb.analysis.thread_products import thread_products
 from kb.evidence import Decision
+from kb.ops import OpKind
 
 GEMV = (
     POINTER
@@ -184,9 +187,9 @@ def scores(q, k, out, T: tl.constexpr):
 
 class ProductSummed(Pattern):
     """A tile is multiplied by a vector that is spread over one of its axes, and the other axis is
-    summed, a loop adds up products of a column and a row, or threads add up the products number by
-    number. Beside matrix products only what runs where none of these does, or what a loop solves
-    for row by row."""
+    summed, or by a comparison that one column meets; a loop adds up products of a column and a row,
+    or threads add up the products number by number. Beside matrix products only what runs where
+    none of these does, or what a loop solves for row by row."""
 
     name = "matrix-times-vector-by-lanes"
     axis = "reduction_engine"
@@ -212,6 +215,7 @@ class ProductSummed(Pattern):
             "elementwise mul + sum",
         ),
         Case(OUTER, "elementwise mul + sum"),
+        Case(PICKED, "elementwise mul + sum"),
         Case(OUTER_TILE, "elementwise mul + sum"),
         Case(SUM_THREADS, "elementwise mul + sum"),
         Case(REST_THREADS, "elementwise mul + sum"),
@@ -250,6 +254,7 @@ class ProductSummed(Pattern):
         NearMiss(
             vary(_DIAGONAL, ("    else:\n", "    if i == j:\n")), why="both may run",
         ),
+        NearMiss(vary(PICKED, ("(k == i)", "(k < i)")), why="all columns up to one are summed"),
         NearMiss(ADD_POINTER, why="nothing is summed"),
         NearMiss(PRODUCT, why="the matrix unit multiplies"),
     )  # fmt: skip
@@ -268,9 +273,22 @@ class ProductSummed(Pattern):
         if facts.of_threads:
             return
         pairs = (*products_summed(facts), *outer_products(facts))
-        found = list(dict.fromkeys(node for pair in pairs for node in pair))
+        found = list(dict.fromkeys((*(node for pair in pairs for node in pair), *_columns(facts))))
         if found:
             yield self.decide(facts, "elementwise mul + sum", found)
+
+
+def _columns(facts: Facts) -> list[Node]:
+    """Products of a loaded matrix and a comparison that one column alone meets, and their sums: a
+    product with a column of the unit matrix."""
+    found: list[Node] = []
+    for total in facts.graph.of(OpKind.REDUCE_SUM):
+        made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
+        loads = facts.held_loads(picked_from(facts, total))
+        matrix = any(sum(e != "1" for e in facts.types.shape(a.value)) > 1 for a in loads)
+        if matrix and made is not None and made.op.kind == OpKind.MUL:
+            found += [made, total]
+    return found
 
 
 def _instead(facts: Facts, product: Node, total: Node) -> bool:
