@@ -66,8 +66,8 @@ _SIDES = vary(
 
 
 class BoundsCheckElision(Pattern):
-    """The check of an access is a compile-time comparison, or a compile-time flag chooses between
-    an access with a check and one without."""
+    """The check of an access is a compile-time comparison, or is turned off, other than on one side
+    of a compile-time flag."""
 
     name = "bounds-check-elision-by-constexpr-alignment"
     axis = "boundary_handling"
@@ -80,7 +80,6 @@ class BoundsCheckElision(Pattern):
             "check_bounds = (TILE != N)",
         ),
         Case(vary(_HANDED, ("=CHECK", "=not CHECK")), "check_bounds = (TILE != N)"),
-        Case(_SIDES, "check_bounds = (TILE != N)"),
         Case(vary(SOFTMAX, ("check_bounds=True", "check_bounds=False")), "not needed"),
         Case(ELIDED, "ALIGNED kernel variant"),
         Case(_ELIDED_THREADS, "ALIGNED kernel variant"),
@@ -99,12 +98,7 @@ class BoundsCheckElision(Pattern):
             why="a single number beside the lanes of the row",
             value="not needed",
         ),
-        NearMiss(_SIDES, why="a flag chooses", value="not needed"),
-        NearMiss(
-            vary(_SIDES, ("CHECK: Bool", "CHECK")),
-            why="chosen at run time",
-            value="check_bounds = (TILE != N)",
-        ),
+        NearMiss(_SIDES, why="a flag chooses: how the tail is handled", value="not needed"),
         NearMiss(SOFTMAX, why="the check is always made"),
         NearMiss(vary(_HANDED, ("CHECK: Bool", "CHECK")), why="chosen at run time"),
         NearMiss(SOFTMAX_POINTER, why="the check is always made"),
@@ -125,9 +119,7 @@ class BoundsCheckElision(Pattern):
             elif below is not None and below in facts.constexprs:
                 elided += [*facts.declared(below), turned, access]
             elif facts.values.literal(access.check_bounds) is False:
-                chosen = _chosen(facts, access)
-                elided += chosen
-                off += [] if chosen else [access]
+                off += [] if _chosen(facts, access) else [access]
         if elided:
             yield self.decide(facts, "check_bounds = (TILE != N)", elided)
         if any(_several(facts, a) for a in facts.accesses):
@@ -138,17 +130,17 @@ class BoundsCheckElision(Pattern):
             yield self.decide(facts, "ALIGNED kernel variant", variants)
 
 
-def _chosen(facts: Facts, access: Access) -> list[Where]:
-    """An access without a check on one side of a branch that compile-time parameters decide, with
-    that branch, where the other side has one of the same array with a check."""
+def _chosen(facts: Facts, access: Access) -> bool:
+    """Whether an access without a check stands on one side of a branch that compile-time parameters
+    decide, and one of the same array with a check on the other."""
     around = {n.parent: n.branch for n in (access.node, *access.node.around()) if n.parent}
     for branch in (b.node for b in branches(facts) if b.node in around):
         for other in facts.accesses:
             sides = [n.branch for n in (other.node, *other.node.around()) if n.parent is branch]
             apart = sides and sides[0] != around[branch] and other.array == access.array
             if apart and facts.checked(other):
-                return [branch.head, access]
-    return []
+                return True
+    return False
 
 
 def aligned(facts: Facts, branch: Node) -> list[Node]:
