@@ -6,7 +6,11 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, vary
-from extractors.patterns.cases_norms_threads import ROTATED_ROW_THREADS, WITH_RESIDUAL_THREADS
+from extractors.patterns.cases_norms_threads import (
+    ROTATED_ROW_THREADS,
+    WEIGHED_AND_ROTATED_THREADS,
+    WITH_RESIDUAL_THREADS,
+)
 from extractors.patterns.cases_rows import (
     LAYER_NORM_POINTER,
     NORM_BACKWARD,
@@ -163,6 +167,7 @@ class AffineAfterNorm(Pattern):
         Case(_CHOSEN, "weight and bias"),
         Case(WITH_RESIDUAL_THREADS, "weight"),
         Case(ROTATED_ROW_THREADS, "none"),
+        Case(WEIGHED_AND_ROTATED_THREADS, "weight"),
         Case(CENTRED_THREADS, "none"),
         Case(
             vary(
@@ -187,10 +192,7 @@ class AffineAfterNorm(Pattern):
         NearMiss(RECURRENCE, why="sums over unit vectors are stored, no normalised row"),
         NearMiss(NORM_BACKWARD, why="the weight enters as it was loaded", value="weight + offset"),
         NearMiss(
-            vary(
-                NORM_BACKWARD_LOCKED,
-                ("wdy = dy * g", "wdy = dy"),
-            ),
+            vary(NORM_BACKWARD_LOCKED, ("wdy = dy * g", "wdy = dy")),
             why="the gradient takes no weight in",
         ),
         NearMiss(
@@ -202,9 +204,7 @@ class AffineAfterNorm(Pattern):
             vary(_CHANNELS, ("g * dy", "dy")),
             why="what is loaded for each channel multiplies nothing",
         ),
-        NearMiss(
-            WITH_RESIDUAL_THREADS, why="the residual is one for every row", value="weight and bias"
-        ),
+        NearMiss(WITH_RESIDUAL_THREADS, why="rows have their residuals", value="weight and bias"),
         NearMiss(SOFTMAX, why="no normalisation by a root"),
         NearMiss(SOFTMAX_POINTER, why="no normalisation by a root"),
         NearMiss(SOFTMAX_THREADS, why="no normalisation by a root"),

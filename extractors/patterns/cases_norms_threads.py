@@ -208,3 +208,15 @@ ROTATED_ROW_THREADS = vary(
     ("w[i] + res[row + i]", "w[i] - x[row + i + n / 2] * r * w[i + n / 2]"),
     ("i < n; i += 32) {", "i < n / 2; i += 32) {"),
 )
+
+WEIGHED_AND_ROTATED_THREADS = vary(
+    WITH_RESIDUAL_THREADS,
+    (
+        "out[row + i] = x[row + i] * r * w[i] + res[row + i];",
+        "const float first = x[row + i] * r * w[i];\n"
+        "        const float second = x[row + i + n / 2] * r * w[i + n / 2];\n"
+        "        out[row + i] = __fmaf_rn(first, res[i], __fmul_rn(second, res[i + n / 2]));",
+    ),
+    ("i < n; i += 32) {", "i < n / 2; i += 32) {"),
+)
+"""A normalised row times a weight, whose halves are then rotated."""

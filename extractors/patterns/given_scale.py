@@ -110,6 +110,19 @@ __global__ void few(const float* x, const float* scale, T* out, int n) {
 """
 
 
+_OF_ITS_OWN = """__global__ void pack(const float* x, signed char* out, int n) {
+    __shared__ int most[32];
+    most[threadIdx.x] = 0;
+    __syncthreads();
+    float v = x[blockIdx.x * 256 + threadIdx.x];
+    atomicMax(&most[threadIdx.x / 8], __float_as_int(fabsf(v)));
+    __syncthreads();
+    float by = __int_as_float(most[threadIdx.x / 8]) / 127.f;
+    out[blockIdx.x * 256 + threadIdx.x] = (signed char)fmaxf(-127.f, fminf(v / by, 127.f));
+}
+"""
+
+
 class GivenScale(Pattern):
     """A tile is divided by a number that is loaded or given, or multiplied by its reciprocal, then
     held between a bound and its negative, and stored."""
@@ -158,6 +171,7 @@ class GivenScale(Pattern):
         NearMiss(
             vary(_RANGE, (").to(tl.float8e4nv)", ")")), why="a number between two others stays one"
         ),
+        NearMiss(_OF_ITS_OWN, why="scaled by the largest of the numbers themselves"),
         NearMiss(ROW_NORM_THREADS, why="scaled by what the row itself gives"),
         NearMiss(
             vary(GIVEN, ("fmaxf(-127.f, fminf(x[at] * r, 127.f))", "max(x[at] * r)")),
@@ -187,7 +201,7 @@ def _read(facts: Facts, scaled: Node) -> list[Node]:
     sides = scaled.op.inputs[:2]
     pairs = (sides,) if scaled.kind == OpKind.DIV else (sides, sides[::-1])
     for tile, scale in pairs:
-        if facts.feeding(tile) and _given(facts, scale):
+        if _scales(facts, tile, scale):
             loads = facts.feeding(scale)
             one = len(loads) == 1 and not any(i.has(AtomKind.LANE) for i in loads[0].index)
             return [a.node for a in loads] if one else []
@@ -262,7 +276,7 @@ def _scaled(facts: Facts, inner: Node, bounds: tuple[str, str]) -> list[Node]:
             continue
         sides = made.op.inputs[:2]
         for tile, scale in (sides, sides[::-1]):
-            if facts.feeding(tile) and _given(facts, scale):
+            if _scales(facts, tile, scale):
                 above = facts.graph.producer(facts.graph.core(scale))
                 once = above is not None and above.op.kind == OpKind.DIV
                 return [made, *([above] if above is not None and once else [])]
@@ -288,7 +302,16 @@ def _by_given(facts: Facts, scaled: Node) -> bool:
     """Whether a loaded or computed tile is scaled by a given number."""
     sides = scaled.op.inputs[:2]
     pairs = (sides,) if scaled.kind == OpKind.DIV else (sides, sides[::-1])
-    return any(bool(facts.feeding(t)) and _given(facts, scale) for t, scale in pairs)
+    return any(_scales(facts, tile, scale) for tile, scale in pairs)
+
+
+def _scales(facts: Facts, tile: str, scale: str) -> bool:
+    """Whether loaded numbers are scaled by one that is given, not made of numbers of the same
+    array."""
+    loads = facts.feeding(tile)
+    arrays = {a.array for a in loads} - {None}
+    made = bool(arrays & {a.array for a in facts.feeding(scale)})
+    return bool(loads) and _given(facts, scale) and not made
 
 
 def _given(facts: Facts, scale: str) -> bool:

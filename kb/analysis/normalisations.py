@@ -158,6 +158,8 @@ def turned(facts: Facts, product: Node, root: Node, row: frozenset[str | None]) 
         for user in facts.graph.users(value):
             if user.op.kind in HELD or user.op.kind == OpKind.NEG:
                 pending += [one for one in facts.graph.onward(user, value) if one not in pending]
+            elif user.op.kind == OpKind.FMA and value in user.op.inputs[:2]:
+                continue  # multiplied once more: what is added is another product
             elif user.op.kind in (OpKind.ADD, OpKind.SUB, OpKind.FMA):
                 others = [v for v in user.op.inputs[:3] if v != value]
                 near = (v for v in others if facts.graph.rests_on(v, root))

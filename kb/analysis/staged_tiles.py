@@ -13,8 +13,11 @@ _ROW_STOPS = READS | CONTRACTIONS | REDUCTIONS
 
 
 def staged_rows(facts: Facts) -> list[Access | Node]:
-    """Loads of a loop whose value other loops take: shared memory hands it on."""
+    """Loads of a loop whose value other loops take: shared memory hands it on. One of them at least
+    is reduced: what is only multiplied into the results on the way is no row."""
     found: list[Access | Node] = []
+    summed = {a for r in facts.reductions for a in facts.feeding(r.op.inputs[0])}
+    row = False
     for access in facts.loads:
         if access.loop is None or not chunked(facts, access):
             continue
@@ -28,7 +31,8 @@ def staged_rows(facts: Facts) -> list[Access | Node]:
         ]
         if taken:
             found += [access, *taken]
-    return found
+            row |= access in summed
+    return found if row else []
 
 
 def staged_tiles(facts: Facts) -> list[Node]:
