@@ -38,8 +38,11 @@ class BlockOrigins:
         return self._behind(sites, 1, MAX_CALLERS)
 
     def grids(self, sites: Sequence[LaunchSite]) -> set[Lines]:
-        """Lines that declare or set how many blocks there are, else those of the launches."""
-        return self._behind(sites, 0, 0) or {place(site.at) for site in sites}
+        """Lines that declare, set or compute how many blocks there are, be it in the launch; else
+        those of the launches."""
+        given = [site.shape[0] for site in sites if site.shape]
+        made = {place(one.at) for one in given if isinstance(one, n.Expr) and _computed(one)}
+        return self._behind(sites, 0, 0) | made or {place(site.at) for site in sites}
 
     def _behind(self, sites: Sequence[LaunchSite], part: int, callers: int) -> set[Lines]:
         found: set[Lines] = set()
@@ -124,3 +127,8 @@ def _names(node: object) -> list[str]:
     if node is None:
         return []
     return list(dict.fromkeys(x.text for x in n.inside(node) if isinstance(x, n.Name)))
+
+
+def _computed(extent: n.Expr) -> bool:
+    """Whether an extent is no number or name that is made elsewhere."""
+    return not isinstance(extent, n.Name | n.Constant | n.Field)

@@ -222,6 +222,17 @@ void run(float* x, int count) {
     assert given.grid_lines == ((3, 3), (4, 4))
 
 
+def test_a_grid_that_the_launch_computes_stands_in_it() -> None:
+    given = facts("""__global__ void k(float* x) { x[blockIdx.x] = 0.f; }
+void run(float* x, int count) {
+  int all = 4 * count;
+  k<<<
+    (all + 31) / 32, 32>>>(x);
+}
+""")
+    assert given.grid_lines == ((3, 3), (5, 5))
+
+
 @pytest.mark.parametrize("argument", ["()", "(float)", '""'])
 def test_an_argument_without_text_is_unknown(argument: str) -> None:
     host = f"void run(float* x, int n) {{ k<4, true><<<n, 64>>>(x, {argument}); }}\n"
