@@ -30,7 +30,8 @@ def with_demands(
 ) -> tuple[list[Decision], list[Decision]]:
     """Where the program takes whole vectors for granted, what demands them belongs to that; where
     it does something with a rest, what else is demanded of tiles is not told. Where it does
-    nothing, what is demanded belongs to the bound of its loops, too, which then suffices."""
+    nothing, what is demanded belongs to the bound of its loops, too, which then suffices, and to
+    threads that ask for no bound at all."""
     demands = [d for d in rest if d.pattern == DEMANDED]
     told = {d.pattern for d in program if d.axis == WholeVectors.axis}
     lines = {line for d in demands for line in d.lines}
@@ -41,7 +42,8 @@ def with_demands(
 
 
 def _is_bound(told: Decision) -> bool:
-    return told.axis == "boundary_handling" and told.value == _BOUND and told.file is None
+    bounds = (_BOUND, _UNCHECKED[1])
+    return told.axis == "boundary_handling" and told.value in bounds and told.file is None
 
 
 def _with_lines(told: Decision, lines: set[Lines]) -> Decision:

@@ -91,13 +91,15 @@ class Walker:
         return self.library.unit.functions
 
     def function(self, function: n.Definition, record: n.Record | None = None) -> None:
-        """Every launch in a function of the host, which may be a method of a struct."""
+        """Every launch in a function of the host; for a method its struct's assertions hold."""
         if "__global__" in function.words or of_device(function):
             return
         own = [one for one in record.fields if "static" in one.storage] if record else []
         self.names = {one.name: one.value for one in own if one.value is not None}
         self.guards, self.within = (), function.name
-        self.checks = self.cases = self.tests = self.left = ()
+        self.cases = self.tests = self.left = ()
+        asserts = record.asserts if record else ()
+        self.checks = tuple(Check(one.condition, one.at) for one in asserts)
         self.held = {
             one.name: (Held(one.value, template=one.template),)
             for one in (*self._shared, *own)

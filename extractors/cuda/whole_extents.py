@@ -155,10 +155,20 @@ def _is_known(node: n.Expr, site: LaunchSite, open_: set[str]) -> bool:
 
 
 def _divides(definition: n.Definition, site: LaunchSite, extent: n.Expr, library: Library) -> bool:
-    """Whether the kernel divides a parameter, or a field of one, that is given an extent."""
-    pairs = given(definition, site, library)
-    names = {one.name for one, value in pairs if shown(value) == shown(extent)}
+    """Whether the kernel divides a parameter, or a field of one, that is given an extent; be it
+    rounded up."""
+    compiled = zip(definition.template, site.kernel.arguments, strict=False)
+    names = {one.name for one, value in given(definition, site, library)
+             if shown(value) == shown(extent)}  # fmt: skip
+    names |= {one.name for one, value in compiled if shown(value) == shown(extent)}
     return any(
-        isinstance(one, n.Binary) and one.operator == "/" and shown(one.left) in names
+        isinstance(one, n.Binary) and one.operator == "/" and _first_term(one.left) in names
         for one in n.inside(definition.body if names else None)
     )
+
+
+def _first_term(node: n.Expr) -> str:
+    """What something is added to, or taken from, before it is divided."""
+    while isinstance(node, n.Binary) and node.operator in ("+", "-"):
+        node = node.left
+    return shown(node)

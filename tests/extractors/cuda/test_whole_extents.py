@@ -138,3 +138,20 @@ void run(const float4* x, float4* out, int n) {
 def test_sizes_divided_for_fields(count: str, expected: bool) -> None:
     (found,) = host_facts(read_cuda(_FIELDS.replace("COUNT", count), "k.cu")).values()
     assert ("n % 4 == 0" in [c.expression for c in found.constraints]) is expected
+
+
+@pytest.mark.parametrize(
+    ("asserted", "lines"),
+    [("D > 64 && D % 32 == 0", ((6, 6),)), ("D > 64", ()), ("V % 32 == 0", ())],
+)
+def test_asserted_by_the_struct_that_launches(asserted: str, lines: tuple[Lines, ...]) -> None:
+    told = _told(f"""template <int D, int V> __global__ void k(float* x) {{
+  constexpr int each = (D + 31) / 32;
+  for (int i = 0; i < each; ++i) x[threadIdx.x + 32 * i] = V;
+}}
+template <int D, int V> struct Runner {{
+  static_assert({asserted});
+  static void run(float* x, int n) {{ k<D, V><<<n, 32>>>(x); }}
+}};
+""")
+    assert told == [("none: whole tiles demanded", lines)] * bool(lines)
