@@ -11,7 +11,7 @@ from extractors.patterns.intermediate_stored import IntermediateStored
 from extractors.patterns.parameter_gradient import summed_over_rows
 from extractors.patterns.places_kept import PlacesKept
 from extractors.patterns.side_output import SideOutput
-from extractors.patterns.summary_beside import SummaryBeside
+from extractors.patterns.summary_beside import EITHER_SUMS, SummaryBeside, or_added
 from kb.analysis.accesses import Access
 from kb.analysis.composed_sums import left_by_states
 from kb.analysis.facts import Facts
@@ -96,6 +96,7 @@ class BesideOutput(Pattern):
         Case(_TOTAL, _FEWER),
     )
     near_misses = (
+        NearMiss(EITHER_SUMS, why="a part of a sum that is else added for all blocks"),
         NearMiss(_DROPPED.replace("x[i] * keep", "x[i]"), why="no element rests on it"),
         NearMiss(_HIT.replace("hits[i] = met", "hits[i] = n > 4"), why="another truth"),
         NearMiss(
@@ -126,7 +127,7 @@ class BesideOutput(Pattern):
         fewer = [] if masks else _fewer(facts, plain)
         if fewer:
             taken = [*summed_over_rows(facts), *left_by_states(facts)]
-            fewer = [s for s in fewer if s not in taken]
+            fewer = [s for s in fewer if s not in taken and not or_added(facts, s)]
             fewer = [] if backward(facts, fewer) else fewer
         if not (masks or fewer):
             return

@@ -11,6 +11,7 @@ from extractors.patterns.cases_rows_threads import NORM_BACKWARD_THREADS
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.cross_cta_accumulation import SWAPPED
 from extractors.patterns.parameter_gradient import LOCKED
+from extractors.patterns.summary_beside import EITHER_SUMS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Node
@@ -135,6 +136,7 @@ class Determinism(Pattern):
         Case(_SCATTER_THREADS, "bitwise stable"),
         Case(SWAPPED, "order depends on atomics"),
         Case(_HELD_THREADS, "order depends on atomics"),
+        Case(EITHER_SUMS, "order depends on atomics"),
         Case(_LEAST_THREADS, "bitwise stable"),
         Case(_LEAST_BITS, "bitwise stable"),
         Case(_COUNT, "bitwise stable"),
@@ -220,7 +222,7 @@ class Determinism(Pattern):
         slots = _slots(facts)
         floats += _told_slots(facts, slots)
         if floats:
-            yield self.decide(facts, "order depends on atomics", floats)
+            yield self.decide(facts, "order depends on atomics", [*floats, *_chosen(facts, floats)])
         elif slots:
             return
         elif facts.stores and all(self._settled(facts, a) for a in facts.stores):
@@ -276,6 +278,21 @@ class Determinism(Pattern):
         """True for a value of unknown type that is computed from a number with a point."""
         constants = facts.graph.roots(value, OpKind.CONST)
         return any(isinstance(n.op.attribute("value"), float) for n in constants)
+
+
+def _chosen(facts: Facts, atomics: Iterable[Where]) -> list[Node]:
+    """Branches that are decided when the code is compiled, with an atomic on one side and a plain
+    store on the other: whether results are stable is asked there."""
+    plain = [a.node for a in facts.stores if not a.is_atomic]
+    nodes = [a.node if isinstance(a, Access) else a for a in atomics]
+    return [
+        branch
+        for node in nodes
+        if isinstance(node, Node)
+        for branch in facts.guards(node)
+        if facts.values.compile_time(facts.values.expr(branch.op.inputs[0]))
+        and any(store.inside(branch) and store.excludes(node) for store in plain)
+    ]
 
 
 def _used(facts: Facts, value: str) -> bool:

@@ -57,6 +57,24 @@ _LARGEST_THREADS = """__global__ void widen(const float* x, float* out, float* l
 }
 """
 
+EITHER_SUMS = """template <bool STABLE>
+__global__ void widen(const float* x, float* out, float* part, float* all, int n) {
+    float sum = 0.f;
+    for (int i = threadIdx.x; i < n; i += 32) {
+        out[blockIdx.x * n + i] = x[blockIdx.x * n + i] * 2.f;
+        sum += x[blockIdx.x * n + i];
+    }
+    for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, o);
+    if (threadIdx.x == 0) {
+        if constexpr (STABLE) {
+            part[blockIdx.x] = sum;
+        } else {
+            atomicAdd(all, sum);
+        }
+    }
+}
+"""
+
 
 class SummaryBeside(Pattern):
     """A sum or a maximum is stored narrower than elements that it was taken of or beside, which are
@@ -83,6 +101,7 @@ class SummaryBeside(Pattern):
         NearMiss(NORM_BACKWARD, why="sums over rows are gradients"),
         NearMiss(PRODUCT, why="there is one output"),
         NearMiss(ADD_POINTER, why="there is one output"),
+        NearMiss(EITHER_SUMS, why="a part of a sum that is else added for all blocks"),
         NearMiss(
             _LARGEST_THREADS.replace("largest[blockIdx.x]", "out[blockIdx.x]"),
             why="one array for both",
@@ -94,7 +113,7 @@ class SummaryBeside(Pattern):
         if len({s.array for s in plain}) < 2:
             return
         side = _narrower(facts, plain)
-        side = [s for s in side if self._summary(facts, s)]
+        side = [s for s in side if self._summary(facts, s) and not or_added(facts, s)]
         taken = [*summed_over_rows(facts), *left_by_states(facts)] if side else []
         side = [s for s in side if s not in taken]
         if not side or backward(facts, side):
@@ -110,6 +129,13 @@ class SummaryBeside(Pattern):
         again = [a for a in facts.loads if a.array == store.array]
         apart = of_rounds(facts, store) and any(a.loop is not store.loop for a in again)
         return not apart and bool(facts.graph.roots(store.value, *kinds))
+
+
+def or_added(facts: Facts, store: Access) -> bool:
+    """Whether the same sums are added in memory where they are not stored: parts of others."""
+    sums = {*facts.graph.roots(store.value, *REDUCTIONS)}
+    others = (a for a in facts.stores if a.is_atomic and a.node.excludes(store.node))
+    return any(sums & {*facts.graph.roots(a.value, *REDUCTIONS)} for a in others)
 
 
 def _of_products(facts: Facts, store: Access) -> bool:
