@@ -152,3 +152,11 @@ def scale(x, out, n, k, part, T: tl.constexpr):
 """
 )
 """Rows of a part of the block's own, whose size the launch says, walked as one run of elements."""
+
+ROWS_WALKED_THREADS = """__global__ void widen(const float* x, float* out, int rows, int n) {
+    for (int row = blockIdx.x; row < rows; row += gridDim.x) {
+        for (int i = threadIdx.x; i < n; i += 64) out[row * n + i] = x[row * n + i] * 2.f;
+    }
+}
+"""
+"""Blocks that walk rows, whose threads walk their elements."""

@@ -19,7 +19,7 @@ from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS, ROW_NORM_THREADS
 from extractors.patterns.cases_tensors import FLASH_ANEW, FLASH_TENSORS
 from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
-from extractors.patterns.cases_walks import GROUP, LINEAR, LINEAR_APART
+from extractors.patterns.cases_walks import GROUP, LINEAR, LINEAR_APART, ROWS_WALKED_THREADS
 from extractors.patterns.narrow_rest import REST, rest_loops
 from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from extractors.patterns.static_unrolling import OFFSETS
@@ -117,10 +117,11 @@ def move(x, out, marks, n, T: tl.constexpr):
         tl.store(out + row * n + j + at, tl.load(x + row * n + j + at))
 """
 )
+_UNROLLED_LANES = _LANES.replace("    for", "#pragma unroll\n    for")
 
 
 class LoopStructure(Pattern):
-    """Loops over chunks of a reduced axis, and loops over work items around them; or none."""
+    """Loops over chunks of a reduced axis, and, but of threads, over work items around; or none."""
 
     name = "loops-over-the-reduced-axis"
     axis = "loop_structure"
@@ -142,6 +143,8 @@ class LoopStructure(Pattern):
         Case(_EITHER, "one loop"),
         Case(_FILLED, "one loop"),
         Case(NORM_PERSISTENT, "persistent outer loop"),
+        Case(ROWS_WALKED_THREADS, "one loop"),
+        Case(ROWS_WALKED_THREADS, "one loop"),
         Case(ROW_NORM_POINTER, "no loop (resident)"),
         Case(ROW_NORM_THREADS, "no loop (resident)"),
         Case(ADD_THREADS, "no loop"),
@@ -176,17 +179,10 @@ class LoopStructure(Pattern):
         NearMiss(LINEAR_APART, why="the second loop begins anew", value=_SPLIT),
         NearMiss(TWO_PRODUCTS, why="no row is read twice", value="two loops (two-pass)"),
         NearMiss(PRODUCT_POINTER, why="a loop over the contracted axis", value="no loop"),
-        NearMiss(
-            _LANES.replace("    for", "#pragma unroll\n    for"),
-            why="unrolled: no loop runs",
-            value="one loop over the vector",
-        ),
+        NearMiss(_UNROLLED_LANES, why="no loop runs", value="one loop over the vector"),
         NearMiss(_CALLED, why="a call that nobody can read takes the array: it may have a loop"),
-        NearMiss(
-            COLUMNS_THREADS,
-            why="one pass; the other loop joins parts",
-            value="two loops (two-pass)",
-        ),
+        NearMiss(COLUMNS_THREADS, why="one pass, then parts joined", value="two loops (two-pass)"),
+        NearMiss(ROWS_WALKED_THREADS, why="the grid shows it", value="persistent outer loop"),
         NearMiss(_UNROLLED, why="no loop runs over the vector", value="one loop over the vector"),
     )
 
@@ -205,13 +201,14 @@ class LoopStructure(Pattern):
                 and _makes_results(facts, loop)
             )
         ]
-        for loop in outer:
-            yield self.decide(facts, "persistent outer loop", (loop.node,))
         inner = [x for x in facts.rolled_loops if x not in outer and not self._nested(x, outer)]
         inner = [loop for loop in inner if not self._after_products(facts, loop)]
         inner = self._passes(facts, inner)
         inner = [loop for loop in inner if not self._fills(facts, loop)] or inner
         inner = [loop for loop in inner if not _picks(facts, loop)] or inner
+        for loop in outer:
+            if not (inner and facts.of_threads and persistent(loop, facts.values)):
+                yield self.decide(facts, "persistent outer loop", (loop.node,))
         heads: list[Where] = [loop.node for loop in inner]
         if not facts.of_threads and any(_around(facts, loop) for loop in inner):
             heads += [x.node for x in facts.rolled_loops if {*x.node.loops} & {*heads}]
