@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
 from extractors.cuda.given import given
-from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.launch_site import LaunchSite, constant
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from kb.evidence import AxisKind, Decision, Lines
@@ -66,7 +66,7 @@ def _checked(
             if divided is None:
                 shared_out = (site.shape[0] if site.shape else None, site.arguments)
                 divided = {*_quotients(site.behind(shared_out))}
-            if _sides(rest) in divided or _divides(definition, site, rest.left, library):
+            if _sides(rest) in divided or _divides(definition, site, rest, library):
                 yield place(check.at)
 
 
@@ -154,17 +154,28 @@ def _is_known(node: n.Expr, site: LaunchSite, open_: set[str]) -> bool:
     return True
 
 
-def _divides(definition: n.Definition, site: LaunchSite, extent: n.Expr, library: Library) -> bool:
-    """Whether the kernel divides a parameter, or a field of one, that is given an extent; be it
-    rounded up."""
+def _divides(definition: n.Definition, site: LaunchSite, rest: n.Binary, library: Library) -> bool:
+    """Whether the kernel divides a parameter, or a field of one, that is given an extent; where
+    that is compiled in and leaves no rest by the threads of a block, be it rounded up."""
+    extent = shown(rest.left)
+    divided = [one.left for one in n.inside(definition.body)
+               if isinstance(one, n.Binary) and one.operator == "/"]  # fmt: skip
+    names = {one.name for one, v in given(definition, site, library) if shown(v) == extent}
+    if any(shown(one) in names for one in divided):
+        return True
     compiled = zip(definition.template, site.kernel.arguments, strict=False)
-    names = {one.name for one, value in given(definition, site, library)
-             if shown(value) == shown(extent)}  # fmt: skip
-    names |= {one.name for one, value in compiled if shown(value) == shown(extent)}
-    return any(
-        isinstance(one, n.Binary) and one.operator == "/" and _first_term(one.left) in names
-        for one in n.inside(definition.body if names else None)
-    )
+    names = {one.name for one, value in compiled if shown(value) == extent}
+    shared = bool(names) and _by_threads(rest.right, site)
+    return shared and any(_first_term(one) in names for one in divided)
+
+
+def _by_threads(divisor: n.Expr, site: LaunchSite) -> bool:
+    """Whether a number is that of the threads of a block."""
+    block = site.shape[1] if len(site.shape) > 1 else None
+    number = constant(divisor, site.names)
+    if number is None or not isinstance(block, n.Expr):
+        return False
+    return constant(block, site.names) == number
 
 
 def _first_term(node: n.Expr) -> str:

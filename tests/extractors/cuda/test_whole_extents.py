@@ -142,7 +142,13 @@ def test_sizes_divided_for_fields(count: str, expected: bool) -> None:
 
 @pytest.mark.parametrize(
     ("asserted", "lines"),
-    [("D > 64 && D % 32 == 0", ((6, 6),)), ("D > 64", ()), ("V % 32 == 0", ())],
+    [
+        ("D > 64 && D % 32 == 0", ((6, 6),)),
+        ("D > 64", ()),
+        ("V % 32 == 0", ()),
+        ("D % 16 == 0", ()),
+        ("D % V == 0", ()),
+    ],
 )
 def test_asserted_by_the_struct_that_launches(asserted: str, lines: tuple[Lines, ...]) -> None:
     told = _told(f"""template <int D, int V> __global__ void k(float* x) {{
