@@ -110,6 +110,14 @@ __global__ void few(const float* x, const float* scale, T* out, int n) {
 """
 
 
+_UNDER_MASK = """__global__ void put(const float* x, const int* to, const float* scale,
+                    __nv_fp8_e4m3* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= n) return;
+    int place = to[at];
+    if (place >= 0) out[place] = __nv_fp8_e4m3(x[at] / *scale);
+}
+"""
 _OF_ITS_OWN = """__global__ void pack(const float* x, signed char* out, int n) {
     __shared__ int most[32];
     most[threadIdx.x] = 0;
@@ -142,6 +150,7 @@ class GivenScale(Pattern):
         Case(_OPEN_THREADS, _TO_OPEN),
         Case(_GIVEN_POINTER, "given scale, clamped to the range of the type"),
         Case(_LARGEST, "given scale, clamped to the range of the type"),
+        Case(_UNDER_MASK, "given scale before a cast to few bits"),
     )
     near_misses = (
         NearMiss(_BYTES_THREADS.replace("x[at] / by", "x[at]"), why="nothing scales"),
@@ -171,6 +180,7 @@ class GivenScale(Pattern):
         NearMiss(
             vary(_RANGE, (").to(tl.float8e4nv)", ")")), why="a number between two others stays one"
         ),
+        NearMiss(_UNDER_MASK.replace("*scale)", "scale[at])"), why="elements have their scales"),
         NearMiss(_OF_ITS_OWN, why="scaled by the largest of the numbers themselves"),
         NearMiss(ROW_NORM_THREADS, why="scaled by what the row itself gives"),
         NearMiss(
@@ -311,12 +321,14 @@ def _scales(facts: Facts, tile: str, scale: str) -> bool:
     loads = facts.feeding(tile)
     arrays = {a.array for a in loads} - {None}
     made = bool(arrays & {a.array for a in facts.feeding(scale)})
-    return bool(loads) and _given(facts, scale) and not made
+    return bool(loads) and _given(facts, scale) and (not made or _one_place(facts, scale))
 
 
 def _given(facts: Facts, scale: str) -> bool:
     """A number that one load without lanes gives, or a parameter; perhaps its reciprocal."""
-    if isinstance(facts.values.literal(scale), int | float) or facts.types.shape(scale):
+    if isinstance(facts.values.literal(scale), int | float):
+        return False
+    if facts.types.shape(scale) and not _one_place(facts, scale):
         return False
     if facts.graph.roots(scale, *REDUCTIONS, *CONTRACTIONS):
         return False
@@ -324,3 +336,10 @@ def _given(facts: Facts, scale: str) -> bool:
     names = {p.name for p in facts.kernel.entry.parameters}
     given = any(v in names for n in facts.graph.upstream(scale) for v in n.op.inputs)
     return bool(loads) or given or scale in names
+
+
+def _one_place(facts: Facts, scale: str) -> bool:
+    """Whether a load, if under a mask of lanes, reads the same place for all of them."""
+    made = facts.graph.producer(facts.graph.through(scale, _LOOKS))
+    access = facts.access(made) if made is not None and facts.of_threads else None
+    return access is not None and all(i.constant is not None for i in access.index)
