@@ -61,3 +61,24 @@ HELD_BETWEEN_THREADS = """__global__ void copy(const float4* x, const int* to, f
     for (int i = 0; i < 4; ++i) out[row * 128 + i * 32 + threadIdx.x] = held[i];
 }
 """
+LEFT_FIRST_THREADS = """template <int W>
+__global__ void norm(const float* x, const float* w, float* out, int n, int plain) {
+    int row = blockIdx.x * 32 * W, lane = threadIdx.x;
+    if (blockIdx.x < plain) {
+        for (int i = 0; i < W; i++) out[row + lane + 32 * i] = x[row + lane + 32 * i];
+        return;
+    }
+    float v[W], square = 0.f;
+    for (int i = 0; i < W; i++) {
+        v[i] = x[row + lane + 32 * i];
+        square += v[i] * v[i];
+    }
+    for (int o = 16; o > 0; o >>= 1) square += __shfl_xor_sync(0xffffffff, square, o);
+    float r = rsqrtf(square / n + 1e-5f);
+    __shared__ float made[32 * W];
+    for (int i = 0; i < W; i++) made[lane + 32 * i] = v[i] * r * w[lane + 32 * i];
+    __syncwarp();
+    for (int i = 0; i < W; i++) out[row + lane + 32 * i] = made[(lane ^ 1) + 32 * i];
+}
+"""
+"""Blocks that only copy leave first; the others hand what they made on through shared memory."""

@@ -49,6 +49,7 @@ from extractors.patterns.cases_rows_threads import (
 from extractors.patterns.cases_staged import (
     ALONE_THREADS,
     HELD_BETWEEN_THREADS,
+    LEFT_FIRST_THREADS,
     STAGED_ROW_THREADS,
     STAGED_TILE_THREADS,
     TAKEN_IN_TURNS_THREADS,
@@ -165,6 +166,7 @@ class RowResidency(Pattern):
         ),
         Case(STAGED_TILE_THREADS, _TILE),
         Case(HELD_BETWEEN_THREADS, _REGISTERS),
+        Case(LEFT_FIRST_THREADS, _REGISTERS),
         Case(BACKWARD_REGISTERS_THREADS, _REGISTERS),
         Case(GROUPS_THREADS, _REGISTERS),
         Case(LEFT, _REGISTERS),
@@ -224,6 +226,10 @@ class RowResidency(Pattern):
             OWN_ROW_THREADS.replace("= v[i] /", "= x[at + i] /"), why="read again", value=_REGISTERS
         ),
         NearMiss(TYPES_THREADS, why="one of two types", value=_NUMBERS[2]),
+        NearMiss(LEFT_FIRST_THREADS, why="others read it first", value=_NUMBERS[2]),
+        NearMiss(
+            LEFT_FIRST_THREADS, why="what is made lies there", value="row staged in shared memory"
+        ),
         NearMiss(EITHER_WAY, why="one pass on either side", value="multi-pass reload (2 passes)"),
         NearMiss(SOFTMAX_CHUNKS, why="every pass reads the row again", value=_ONCE),
         NearMiss(ROW_NORM, why="the row is one tile", value=_ONCE),

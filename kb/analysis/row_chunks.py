@@ -7,7 +7,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.rounds import goes_along, steps_of
 from kb.analysis.symbolic import ONE, ZERO, AtomKind, Expr, Term, mul, of, sub
-from kb.ops import READS, REDUCTIONS
+from kb.ops import READS, REDUCTIONS, OpKind
 
 _GIVEN = AtomKind.PARAMETER
 
@@ -82,9 +82,27 @@ def _way_with(access: Access, others: list[Access]) -> list[Access]:
     """A load with those of others that may run beside it."""
     kept = [access]
     for other in others:
-        if other is not access and not any(other.node.excludes(one.node) for one in kept):
+        if other is not access and not any(_apart(other.node, one.node) for one in kept):
             kept.append(other)
     return kept
+
+
+def _apart(one: Node, other: Node) -> bool:
+    """Whether only one of two runs: they stand on two sides of a branch, or the side of one leaves
+    the kernel before the other."""
+    return one.excludes(other) or _left_by(one, other) or _left_by(other, one)
+
+
+def _left_by(one: Node, other: Node) -> bool:
+    """Whether a side of a branch with one in it ends by leaving, and the other stands behind."""
+    sides = ((n.parent, n.branch) for n in (one, *one.around()) if n.parent is not None)
+    return any(
+        branch.op.kind == OpKind.IF
+        and branch.last < other.index
+        and (end := branch.op.regions[side].terminator) is not None
+        and end.kind == OpKind.RETURN
+        for branch, side in sides
+    )
 
 
 def goes_on(facts: Facts, access: Access, other: Access) -> bool:

@@ -6,6 +6,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import LOOPS, Graph, Node
 from kb.analysis.row_chunks import chunked
+from kb.analysis.symbolic import AtomKind
 from kb.ops import CONTRACTIONS, OWN_THREAD, READS, REDUCTIONS, OpKind
 
 _STOPS = READS | REDUCTIONS | {OpKind.SHUFFLE}
@@ -14,7 +15,7 @@ _ROW_STOPS = READS | CONTRACTIONS | REDUCTIONS
 
 def staged_rows(facts: Facts) -> list[Access | Node]:
     """Loads of a loop whose value other loops take: shared memory hands it on. One of them at least
-    is reduced: what is only multiplied into the results on the way is no row."""
+    is reduced, or the block's own: what every block multiplies into its results is no row."""
     found: list[Access | Node] = []
     summed = {a for r in facts.reductions for a in facts.feeding(r.op.inputs[0])}
     row = False
@@ -31,7 +32,7 @@ def staged_rows(facts: Facts) -> list[Access | Node]:
         ]
         if taken:
             found += [access, *taken]
-            row |= access in summed
+            row |= access in summed or any(i.has(AtomKind.BLOCK) for i in access.index)
     return found if row else []
 
 
