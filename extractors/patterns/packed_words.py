@@ -9,34 +9,16 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.cases_words import (
+    UNPACK,
+    UNPACK_TILE,
+)
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.packing import packed
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
-
-_UNPACK = (
-    POINTER
-    + """
-@triton.jit
-def unpack(words, out, n, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    word = tl.load(words + at // 8, mask=at < n)
-    tl.store(out + at, (word >> ((at % 8) * 4)) & 15, mask=at < n)
-"""
-)
-_UNPACK_TILE = (
-    TILE
-    + """
-@ct.kernel
-def unpack(words, out, T: Int):
-    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
-    word = ct.gather(words, at // 8)
-    ct.scatter(out, at, (word >> ((at % 8) * 4)) & 15)
-"""
-)
-
 
 _NIBBLES = (
     POINTER
@@ -133,10 +115,10 @@ class PackedWords(Pattern):
     axis = "operand_layout"
     source = "Frantar et al., GPTQ (2022), section 4: packed weights"
     matches = (
-        Case(_UNPACK, "several numbers packed in one word"),
+        Case(UNPACK, "several numbers packed in one word"),
         Case(_NIBBLES, "several numbers packed in one word"),
         Case(_PICKED, "several numbers packed in one word"),
-        Case(_UNPACK_TILE, "several numbers packed in one word"),
+        Case(UNPACK_TILE, "several numbers packed in one word"),
         Case(_SIGNED, "several numbers packed in one word"),
         Case(_GATHERED_THREADS, "several numbers packed in one word"),
         Case(_FIELDS_THREADS, "several numbers packed in one word"),
@@ -146,8 +128,8 @@ class PackedWords(Pattern):
         Case(_PACK_TILE, "several numbers packed in one word"),
     )
     near_misses = (
-        NearMiss(vary(_UNPACK, ("(at % 8) * 4", "16")), why="one part of every word is wanted"),
-        NearMiss(vary(_UNPACK_TILE, ("(at % 8) * 4", "16")), why="one part of every word"),
+        NearMiss(vary(UNPACK, ("(at % 8) * 4", "16")), why="one part of every word is wanted"),
+        NearMiss(vary(UNPACK_TILE, ("(at % 8) * 4", "16")), why="one part of every word"),
         NearMiss(vary(_NIBBLES, ("word & 15", "word & 1")), why="one bit beside a shifted word"),
         NearMiss(vary(_PICKED, ("2 * i", "4")), why="one part of every word is wanted"),
         NearMiss(vary(_SIGNED, ("word >> 4, mask", "word, mask")), why="one part of every word"),

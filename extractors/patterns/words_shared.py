@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases import POINTER, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER
+from extractors.patterns.cases_words import UNPACK, UNPACK_TILE
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
@@ -17,26 +18,6 @@ from kb.ops import OpKind
 _SAME = "neighbouring lanes read the same element"
 _ONCE = "a word read once for all its fields"
 _WIDTHS = (1, 2, 4, 8, 16)
-_UNPACK = (
-    POINTER
-    + """
-@triton.jit
-def unpack(words, out, n, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    word = tl.load(words + at // 8, mask=at < n)
-    tl.store(out + at, (word >> ((at % 8) * 4)) & 15, mask=at < n)
-"""
-)
-_UNPACK_TILE = (
-    TILE
-    + """
-@ct.kernel
-def unpack(words, out, T: Int):
-    at = ct.bid(0) * T + ct.arange(T, dtype=ct.int32)
-    word = ct.gather(words, at // 8)
-    ct.scatter(out, at, (word >> ((at % 8) * 4)) & 15)
-"""
-)
 _SPREAD = (
     POINTER
     + """
@@ -72,18 +53,18 @@ class WordsShared(Pattern):
     axis = "load_reuse"
     source = "Frantar et al., GPTQ (2022), section 4: packed weights"
     matches = (
-        Case(_UNPACK, _SAME),
-        Case(_UNPACK_TILE, _SAME),
+        Case(UNPACK, _SAME),
+        Case(UNPACK_TILE, _SAME),
         Case(_SPREAD, _ONCE),
         Case(_HALVES, _ONCE),
     )
     near_misses = (
-        NearMiss(vary(_UNPACK, ("at // 8", "at // 8 * 8 + at % 8")), why="every lane its own"),
+        NearMiss(vary(UNPACK, ("at // 8", "at // 8 * 8 + at % 8")), why="every lane its own"),
         NearMiss(
-            vary(_UNPACK, ("words + at // 8", "words + at // 64 * 8 + at % 64 % 8")),
+            vary(UNPACK, ("words + at // 8", "words + at // 64 * 8 + at % 64 % 8")),
             why="the rest moves lanes on",
         ),
-        NearMiss(vary(_UNPACK_TILE, ("at // 8", "at")), why="every lane its own", value=_SAME),
+        NearMiss(vary(UNPACK_TILE, ("at // 8", "at")), why="every lane its own", value=_SAME),
         NearMiss(vary(_HALVES, ("word & 15", "word >> 4")), why="one field", value=_ONCE),
         NearMiss(
             vary(_HALVES, ("word & 15", "word & 31"), (">> 4) & 15", ">> 5)")),
