@@ -175,7 +175,7 @@ UNTOUCHED = frozenset(
         "machine", "limits", "events", "stack", "budgets", "options", "asked", "kept", "muted",
         "foreign", "site", "called", "nested", "roots", "leading", "trial", "tried", "recognised",
         "notes", "unread", "refusals", "registered", "main", "analysed", "contiguous", "marked",
-        "ranks", "entered", "late", "operators",
+        "ranks", "entered", "late", "operators", "by_function",
     )
 )  # fmt: skip
 """State that a sibling module does not change, or whose change no reader of another file sees."""
