@@ -19,9 +19,6 @@ MAX_FUNCTIONS = 64
 """Functions of its file that one kernel is followed into."""
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_NAMED = re.compile(r"\s*(?:enum\s*\{\s*(\w+)\s*=[^,{}]*\}|using\s+(\w+)\s*=[^;]*)\s*;\s*$")
-"""An enumeration of one constant, or another name of a type, as a statement of its own."""
-
 _KEPT = "maybe_unused"
 """The attribute of a name that may stay unread. Source: C++17, [[maybe_unused]]."""
 
@@ -57,23 +54,13 @@ class Texts:
             return  # a stand-in for a target or a type that is not served
         counts = self._words(function)
         hidden = self._in_macros(counts)
-        for name, declared, lines in (*_declarations(function), *self._names(function)):
+        for name, declared, lines in _declarations(function):
             written = self.rows()[lines[0] - 1 : lines[1]]
             here = sum(_WORD.findall(row).count(name) for row in written)
             if counts[name] != here or name in hidden or any(_KEPT in row for row in written):
                 continue
-            if (
-                here == 1 or declared is Declared.NAME
-            ):  # which may be named after what it stands for
+            if here == 1 or declared is Declared.NAME:  # it may be named after what it stands for
                 yield Unread(name, declared, shown, lines)
-
-    def _names(self, function: n.Definition) -> Iterator[tuple[str, Declared, Lines]]:
-        """Enumerators and names of types that a function declares, each on a line of its own."""
-        first = function.at.line
-        for line, row in enumerate(self.rows()[first - 1 : function.at.end_line], first):
-            found = _NAMED.match(row)
-            if found is not None:
-                yield found.group(1) or found.group(2), Declared.NAME, (line, line)
 
     def _words(self, function: n.Definition) -> Counter[str]:
         """How often each word stands in a function, its head and its template included."""
@@ -119,7 +106,8 @@ class Texts:
 
 
 def _declarations(function: n.Definition) -> Iterator[tuple[str, Declared, Lines]]:
-    """What a function declares: its parameters, those of its template, and its variables."""
+    """What a function declares: its parameters, those of its template, its variables, constants and
+    names of types."""
     for one in function.template:
         if one.name and not one.pack and one.at is not None:
             yield one.name, Declared.TEMPLATE, place(one.at)
@@ -129,4 +117,7 @@ def _declarations(function: n.Definition) -> Iterator[tuple[str, Declared, Lines
     for node in n.inside(function.body):
         if isinstance(node, n.Variable) and node.value is not None and node.name.isidentifier():
             if function.at.line <= node.at.line <= function.at.end_line:
-                yield node.name, Declared.LOCAL, place(node.at)
+                constant = "constexpr" in node.storage
+                yield node.name, Declared.NAME if constant else Declared.LOCAL, place(node.at)
+        elif isinstance(node, n.Alias):
+            yield node.name, Declared.NAME, place(node.at)

@@ -19,7 +19,6 @@ from extractors.host.samples import (
     tile,
     vary,
 )
-from extractors.host.versions import BESIDE
 
 _TARGETS = "architecture-dispatched-tuning-space"
 _ARGS = "x, w, out, 1024, True, size"
@@ -80,20 +79,6 @@ _SHARING = "occupancy-left-to-the-compiler"
 _OPERATOR = "launched-by-an-operator-of-the-framework"
 _AS_OPERATOR = '@torch.library.custom_op("mine::rows", mutates_args=())\ndef host('
 _APART = _AS_OPERATOR.replace("host", "more") + "x):\n    return x\n\n"
-_NAMED = "one-of-several-versions-named"
-_IF_WIDE = "    if x.shape[1] > 4096:\n        "
-_SECOND = "    return out\n\ndef other(x, w):\n    out = torch.empty_like(x)\n    "
-_NAMING = "    return out\n\nrows = other\n"
-
-
-def _versions(text: str) -> str:
-    """Two kernels, each of a function of its own, and a name that stands for one of those."""
-    above, rest = text.split(_IF_WIDE)
-    wide, launched = rest.split("\n        return out\n")
-    return above + launched + _SECOND + wide + "\n" + _NAMING
-
-
-_BOTH_TILE, _BOTH_POINTER = _versions(TWO_TILE), _versions(TWO_POINTER)
 _UNNAMED = vary(ROWS_POINTER, (", num_warps=4)", ")"))
 _FLAG = "x, w, out, 1024, True if x.shape[0] else x.shape[1] > 8, 1024"
 _HANDED_ON = vary(ROWS_POINTER, ("num_warps=4", "num_warps=count"), ("(x, w):", "(x, w, count=4):"))
@@ -157,10 +142,8 @@ CASES = (
     HostCase(_RULE, tile(_SHARED, "x, w, out, (x.shape[0] + sms - 1) // sms, True, 1024")),
     HostCase(_DEFAULT, _UNNAMED, "auto"),
     HostCase(_SHARING, ROWS_TILE, "auto"),
-    HostCase(_NAMED, _BOTH_TILE, BESIDE),
     HostCase(_OPERATOR, vary(ROWS_TILE, ("def host(", _AS_OPERATOR))),
     HostCase(_OPERATOR, vary(ROWS_POINTER, ("def host(", _AS_OPERATOR))),
-    HostCase(_NAMED, _BOTH_POINTER, BESIDE),
     HostCase("worker-warp-count-hint", _HANDED_ON, "given by the caller"),
     HostCase(_BY_HAND, pointer(_EITHER, "x, w, out, to.stride(0), True, 1024"), "fixed"),
     HostCase(_RULE, pointer(HEAD, "x, w, out, 1024, True, triton.next_power_of_2(x.shape[1])")),
@@ -195,17 +178,6 @@ MISSES = (
         vary(ROWS_POINTER, ("def host(", _APART + "def host(")),
         "another function is the operator",
     ),
-    HostMiss(_NAMED, vary(_BOTH_TILE, ("rows = other", "rows = 3")), "no name stands for one"),
-    HostMiss(
-        _NAMED, vary(_BOTH_POINTER, ("other(x, w)", "other(x, v)")), "another function altogether"
-    ),
-    HostMiss(
-        _NAMED,
-        vary(_BOTH_POINTER, ("rows = other", "def more(x, w):\n    host(x, w)\n\nrows = other")),
-        "the module calls it, too",
-    ),
-    HostMiss(_NAMED, TWO_TILE, "one function launches both"),
-    HostMiss(_NAMED, vary(_BOTH_POINTER, ("rows = other", "rows = host")), "the one that is named"),
     HostMiss(
         _SHARING,
         vary(tile(_SHARED, "x, w, out, 1024, True, 1024"), ("(x.shape[0],), kern", "(sms,), kern")),

@@ -58,7 +58,6 @@ from extractors.host.tables import BY_TARGET
 from extractors.host.through import chosen_objects, entries, written
 from extractors.host.tuning import effective_axes, first_picks, tuning_of
 from extractors.host.values import Expr, Value
-from extractors.host.versions import versions
 from extractors.host.wrapping import as_operator, guarded, in_a_table, made_inside, marked
 from kb.evidence import AxisKind, Decision, Lines
 
@@ -80,7 +79,7 @@ _OF_ALL_LAUNCHES = (
     device_branches, shared_buffers, demanded_layout, compacted, turned_over, guarded, marked,
     made_inside, in_a_table, by_strides, summed, stages, boundaries, through_functions,
     gradient_ahead, host_padded, coupled, default_occupancy, by_backend, reciprocals, arithmetic,
-    saved, versions, as_operator,
+    saved, as_operator,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
 

@@ -21,6 +21,10 @@ OTHER_VENDORS = ("xpu", "hpu", "npu", "mps", "musa", "mlu")
 
 _AVAILABLE = frozenset(f"torch.{one}.is_available" for one in ("cuda", *OTHER_VENDORS))
 
+OF_DEVICE = ("capability", "target.", "condition@", "exception@")
+"""How symbols begin that say something of the machine, or of how it was asked, and nothing of the
+problem."""
+
 QUESTIONS = frozenset({"get_device_capability", "get_device_properties", "get_current_target"})
 """Functions of PyTorch and Triton that tell what the target is."""
 

@@ -11,6 +11,7 @@ from extractors.host.conditions import parts
 from extractors.host.contiguity import by_callers
 from extractors.host.contracts import names_of, readable, replaced, stated
 from extractors.host.derived import grid_lines
+from extractors.host.device import OF_DEVICE
 from extractors.host.divisors import divisors
 from extractors.host.events import CheckRecord, CountRecord, LaunchRecord, NormaliseRecord
 from extractors.host.expr import atoms, binary, distinct_atoms
@@ -268,10 +269,7 @@ def _size(value: Value) -> bool:
     """Whether a value is an extent of an array, or a number of the caller."""
     if not isinstance(value, Expr) or value.op not in ("dim", "sym"):
         return False
-    return not str(value.args[0]).startswith(_DEVICE)
-
-
-_DEVICE = ("capability", "target.", "condition@", "exception@")
+    return not str(value.args[0]).startswith(OF_DEVICE)
 
 
 def _asked(material: Material, launch: LaunchRecord) -> list[Value]:

@@ -116,10 +116,9 @@ def _first(facts: Facts, store: Access) -> Iterator[Node]:
         around = node.parent
         if around is not None and around.op.kind == OpKind.IF and not _inside(made, around):
             asked.append((around.op.inputs[0], node.branch))
-    for condition, side in asked:
-        for test in (
-            comparisons(facts, condition) if side == 0 and not _mixed(facts, condition) else ()
-        ):
+    taken = [value for value, side in asked if side == 0 and not _mixed(facts, value)]
+    for condition in taken:
+        for test in comparisons(facts, condition):
             place = _axis(facts, test)
             if place is not None and not _moved(store, place):
                 yield test

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
+from extractors.host.device import OF_DEVICE
 from extractors.host.events import CheckRecord, SearchRecord
 from extractors.host.expr import ATOMS, make, negate
 from extractors.host.facts import Material, functions_of
@@ -39,7 +40,6 @@ _WALKED = vary(
     ("out, n,", "out, 1.0,"),
 )
 _WHOLE_KEY = ("(b, n, x.dtype)", "(b, n, x.dtype, x.device)")
-_DEVICE = ("capability", "target.", "condition@", "exception@")
 _TYPES = {"dtype", "element_size", "itemsize"}
 
 
@@ -146,7 +146,7 @@ class CacheKeyIncomplete(Rule):
         missing = []
         if not asked & _TYPES and not _types_checked(material):
             missing.append("the type of the elements")
-        if not asked & {"device", "index"} and not any(one.startswith(_DEVICE) for one in named):
+        if not asked & {"device", "index"} and not any(one.startswith(OF_DEVICE) for one in named):
             missing.append("the device")
         if missing:
             yield self.finding(
@@ -216,7 +216,7 @@ def _told_whole(search: SearchRecord, key: tuple[Value, ...]) -> bool:
     arrays, or an argument that the search hands to the kernel or shapes the grid with."""
     given = {part for value in (search.args, search.grid) for part in parts(value)}
     return all(
-        part in given or str(part.args[0]).startswith(_DEVICE)
+        part in given or str(part.args[0]).startswith(OF_DEVICE)
         for part in parts(key)
         if part.op == "sym" and not _array(part, key)
     ) and not any(part.op == "call" for part in parts(key))
@@ -338,7 +338,7 @@ def _needed(value: Value, key: tuple[Value, ...], *, scalars: bool) -> list[Expr
     return [
         atom
         for atom in uncovered(value, key)
-        if atom.op in kinds and not str(atom.args[0]).startswith(_DEVICE)
+        if atom.op in kinds and not str(atom.args[0]).startswith(OF_DEVICE)
     ]
 
 

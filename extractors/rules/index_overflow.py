@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.host.array_sizes import own_sizes
+from extractors.host.device import OF_DEVICE
 from extractors.host.events import CheckRecord
 from extractors.host.expr import atoms
 from extractors.host.facts import Material
@@ -46,7 +47,6 @@ from kb.analysis.widths import (
 )
 from kb.evidence import Finding
 
-_DEVICE = ("capability", "target.", "condition@", "exception@")
 LARGE = 1 << 30
 """A host check against a number this large is a check of the index range."""
 
@@ -294,7 +294,7 @@ def _of_problem(value: Value) -> bool:
         return True
     sizes = ("dim", "shape", "rank", "stride", "tensor")
     return any(
-        atom.op in sizes or (atom.op == "sym" and not str(atom.args[0]).startswith(_DEVICE))
+        atom.op in sizes or (atom.op == "sym" and not str(atom.args[0]).startswith(OF_DEVICE))
         for atom in atoms(value)
     )
 

@@ -10,31 +10,15 @@ from extractors.host.events import CheckRecord, LaunchRecord, NormaliseRecord
 from extractors.host.facts import Material
 from extractors.host.render import leaves
 from extractors.host.values import Expr, Value
-from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases import TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject
+from extractors.rules.cases_overflow import SCALE
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Finding
 
-_POINTER = (
-    POINTER
-    + """
-import torch
-@triton.jit
-def double(x, out, sx, n, T: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64)
-    at = tl.arange(0, T)
-    v = tl.load(x + row * sx + at, mask=at < n, other=0.0)
-    tl.store(out + row * sx + at, v * 2.0, mask=at < n)
-
-def run(x):
-    m, n = x.shape
-    out = torch.empty_like(x)
-    double[(m,)](x, out, x.stride(0), n, triton.next_power_of_2(n))
-    return out
-"""
-)
+_POINTER = vary(SCALE, ("tl.program_id(0)", "tl.program_id(0).to(tl.int64)"))
 _TILES = (
     TILE
     + """
@@ -74,7 +58,7 @@ class StridesOfAnother(Rule):
             why="the host refuses another layout",
         ),
         NearMiss(
-            vary(_POINTER, ("    double[", "    assert out.stride() == x.stride()\n    double[")),
+            vary(_POINTER, ("    scale[", "    assert out.stride() == x.stride()\n    scale[")),
             why="the host asks whether both lie alike",
         ),
         NearMiss(

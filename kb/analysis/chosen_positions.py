@@ -51,8 +51,9 @@ def picks_one(facts: Facts, total: Node) -> bool:
 def picked_from(facts: Facts, total: Node | None) -> str | None:
     """The tile of which a sum picks one element: all others are chosen to be zero, or multiplied by
     a comparison that they do not meet."""
-    summed = total is not None and total.op.kind == OpKind.REDUCE_SUM
-    made = facts.graph.producer(facts.graph.core(total.op.inputs[0])) if total and summed else None
+    if total is None or total.op.kind != OpKind.REDUCE_SUM:
+        return None
+    made = facts.graph.producer(facts.graph.core(total.op.inputs[0]))
     if made is not None and made.op.kind == OpKind.SELECT:
         picked = any(_equal(c) for c in comparisons(facts, made.op.operand("condition")))
         return made.op.operand("x") if picked else None
