@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.values import UNKNOWN, Frame, Kind, Val
+from kb.dialects.cute import TENSORS
 from kb.ir import MemorySpace
 
 
@@ -14,6 +15,9 @@ def bind_names(written: n.CType, kind: Kind, names: set[str], frame: Frame) -> N
     if written.name in names and not written.arguments:
         if frame.find(written.name) is None and kind != UNKNOWN:
             frame.bind(written.name, replace(kind, space=MemorySpace.NONE))
+        return
+    if written.name in TENSORS and written.arguments:
+        _bind_engine(written.arguments[0], kind, names, frame)
         return
     if written.extents and kind.shape:
         kind = replace(kind, shape=kind.shape[len(written.extents) :])
@@ -25,3 +29,11 @@ def bind_names(written: n.CType, kind: Kind, names: set[str], frame: Frame) -> N
         if name in names and frame.find(name) is None and isinstance(given, Kind | Val):
             if isinstance(given, Kind) or given.name:
                 frame.bind(name, given)
+
+
+def _bind_engine(written: n.CType | n.Expr, kind: Kind, names: set[str], frame: Frame) -> None:
+    """Bind what a tensor of CuTe lies in, of which its elements' type is asked."""
+    of = kind.to if kind.to is not None and not kind.shape else kind
+    name = written.name if isinstance(written, n.CType) else ""
+    if name in names and frame.find(name) is None and of.dtype != UNKNOWN.dtype and not of.record:
+        frame.bind(name, replace(of, shape=("?",), space=MemorySpace.NONE))

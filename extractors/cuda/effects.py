@@ -270,7 +270,7 @@ class EffectReader(OperatorReader):
         """Which arguments an algorithm over tensors writes; None for any other function."""
         if not isinstance(called, n.Name) or frame.find(called.text) is not None:
             return None
-        return written_by(self.library.of_cute(called.text), count)
+        return written_by(self.library.of_cute(called.text, count), count)
 
     def _of_registers(self, called: n.Name, frame: Frame) -> bool:
         """Whether what is called is a tensor in registers: its elements are asked for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
@@ -14,17 +14,23 @@ MAX_HANDED = 4
 
 def traits(definition: n.Definition, library: Library) -> dict[str, n.Record]:
     """The struct behind each type parameter of a kernel, where all that the file instantiates the
-    kernel with is one struct template. Its members tell more than the name of the parameter."""
-    found: dict[str, set[str]] = {}
-    wanted = [(i, p.name) for i, p in enumerate(definition.template) if p.dtype == "typename"]
-    if not wanted:
-        return {}
-    for place, name in wanted:
-        found[name] = {one.name for one in structs(definition.name, place, library)}
-    records = {name: library.records(next(iter(given))) for name, given in found.items()
-               if len(given) == 1 and next(iter(given))}  # fmt: skip
-    return {name: several[0] for name, several in records.items()
-            if len(several) == 1 and not several[0].specialised}  # fmt: skip
+    kernel with is one struct template. Its members tell more than the name of the parameter. Only
+    those of its own parameters for which nothing is given keep a default."""
+    found: dict[str, n.Record] = {}
+    for place, parameter in enumerate(definition.template):
+        if parameter.dtype != "typename":
+            continue
+        given = [*structs(definition.name, place, library)]
+        names = {one.name for one in given}
+        several = library.records(next(iter(names))) if len(names) == 1 else []
+        if len(several) == 1 and not several[0].specialised and names != {""}:
+            most = max(len(one.arguments) for one in given)
+            kept = (
+                replace(one, default=None) if i < most else one
+                for i, one in enumerate(several[0].template)
+            )
+            found[parameter.name] = replace(several[0], template=tuple(kept))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

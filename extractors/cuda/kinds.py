@@ -17,6 +17,7 @@ from extractors.cuda.type_traits import (
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
 from kb.dialects.cuda import BITS, CUDA, VECTORS
 from kb.dialects.cuda_libraries import TEMPLATE_VECTORS
+from kb.dialects.cute import ELEMENTS
 from kb.ir import MemorySpace
 
 MAX_HOPS = 24
@@ -177,7 +178,7 @@ class Typing(TemplateArguments):
         owner = Kind(record=written.name)
         if frame.find(written.name) is not None:
             owner = self.kind(n.CType(written.name, written.arguments), frame, hops + 1)
-        if owner.shape and not owner.record and written.member == "Element":
+        if owner.shape and not owner.record and written.member in ELEMENTS:
             return owner.element
         opened = owner.dtype.startswith("dtypeof(")
         records = [] if opened else self.library.records(owner.record or written.name)
@@ -331,8 +332,11 @@ class Typing(TemplateArguments):
         written = types.get(member)
         if written is None or hops > MAX_HOPS:
             return Kind(record=f"{parameter}::{member}")
-        if written.name.partition("::")[0] in {one.name for one in record.template}:
-            return Kind(f"dtypeof({parameter}.{member})")
+        defaults = {one.name: one.default for one in record.template}
+        head, _, inside = written.name.partition("::")
+        if head in defaults:
+            told = self._of_default(defaults[head], inside or written.member, hops)
+            return told or Kind(f"dtypeof({parameter}.{member})")
         several = self.library.records(written.name)
         if written.member or (len(several) > 1 and all(one.specialised for one in several)):
             return Kind(record=f"{parameter}::{member}")
@@ -348,6 +352,19 @@ class Typing(TemplateArguments):
         if not known:
             return self.kind(written, inner, hops + 1)
         return Kind(record=written.name, arguments=self.arguments(written.arguments, inner, hops))
+
+    def _of_default(self, default: n.CType | n.Expr | None, member: str, hops: int) -> Kind | None:
+        """A member type of the struct that a type parameter stands for where nothing is given for
+        it: one that depends on no parameter of that struct."""
+        several = self.library.records(default.name) if isinstance(default, n.CType) else []
+        if len(several) != 1 or several[0].specialised:
+            return None
+        found = [one.type for one in several[0].aliases if one.name == member]
+        open_ = {one.name for one in several[0].template} | {one.name for one in several[0].aliases}
+        if len(found) != 1 or found[0].arguments or found[0].name in open_:
+            return None
+        kind = self.kind(found[0], Frame("file"), hops + 1)
+        return kind if kind.dtype in BITS else None
 
     def member_of(self, parameter: str, name: str) -> Val:
         """A constant of the struct that a type parameter stands for."""

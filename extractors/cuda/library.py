@@ -12,6 +12,7 @@ from extractors.cuda.conditions import HOPPER, Profile
 from extractors.cuda.inheritance import with_bases
 from extractors.cuda.macros import Macro, elsewhere
 from extractors.cuda.outside_methods import defined_outside, with_methods
+from extractors.cuda.packs import takes
 from extractors.cuda.parse import parse
 from extractors.cuda.preprocess import Prepared, prepare
 from extractors.cuda.public_headers import DEFINITIONS
@@ -95,12 +96,14 @@ class Library:
     _given: dict[str, tuple[n.Expr, ...]] = field(default_factory=dict)
     _instances: dict[str, list[Instance]] | None = None
 
-    def of_cute(self, name: str) -> str:
-        """The last name of a function of CuTe; empty for one of the file or of another library."""
+    def of_cute(self, name: str, count: int | None = None) -> str:
+        """The last name of a function of CuTe; empty for one of the file or of another library, if
+        any there may be called with so many arguments."""
         head, _, last = name.rpartition("::")
         if head not in SPACES or not (head or self.tensors):
             return ""
-        return last if head or not self.functions(last) else ""
+        own = () if head else self.functions(last)
+        return "" if any(count is None or takes(one, count) for one in own) else last
 
     def tensor_method(self, name: str) -> bool:
         """Whether a method may be one of CuTe's types: no struct of the files has it."""

@@ -21,10 +21,10 @@ _MAX_ALIASES = 96
 class LayoutReader(EngineReader):
     """Reads shapes, strides and coordinates."""
 
-    def of_cute(self, function: n.Name) -> str:
+    def of_cute(self, function: n.Name, count: int | None = None) -> str:
         """The name of a function of CuTe; empty for one of the file, or of another library."""
         bound = self.frame.find(function.text)
-        return self.library.of_cute(function.text) if bound is None else ""
+        return self.library.of_cute(function.text, count) if bound is None else ""
 
     def is_tensor(self, function: n.Name) -> bool:
         """Whether a name is of memory that has a layout, or of coordinates."""
@@ -164,7 +164,8 @@ class LayoutReader(EngineReader):
 
     def kind_of_made(self, node: n.Call) -> Kind:
         """The type of a tiled copy or product that a call makes, which the call tells."""
-        record = self.key("tiled")
+        known = next((record for record, made in self.tiles.items() if made is node), None)
+        record = known or self.key("tiled")
         self.tiles[record] = node
         return Kind(record=record)
 

@@ -20,8 +20,8 @@ class TensorMover(TensorReader):
     def tensor_call(self, node: n.Call, hint: str) -> Val | None:
         """The value of a call of CuTe; an algorithm gives none."""
         function = node.function
-        last = self.of_cute(function) if isinstance(function, n.Name) else ""
         given = node.arguments
+        last = self.of_cute(function, len(given)) if isinstance(function, n.Name) else ""
         if last in cute.COPIES and len(given) in (2, 3):
             return self._tensor_copied(node)
         if last in cute.PRODUCTS and len(given) in (3, 4, 5):

@@ -336,13 +336,16 @@ class TensorReader(LayoutReader):
         name by which the struct has it, which leads to all that its alias says."""
         found = super()._of_trait(parameter, member, hops)
         tiled = found.record.startswith("decltype(") or (
-            found.record.rpartition("::")[2] in cute.TILED_TYPES
+            found.record in self.tiles or found.record.rpartition("::")[2] in cute.TILED_TYPES
         )
         return Kind(record=f"{parameter}::{member}") if tiled else found
 
     def _made_type(self, node: n.Call, frame: Frame, hops: int) -> Kind | None:
-        """`decltype(make_tensor<T>(shape))`: as many elements of T as the shape says."""
+        """`decltype(make_tensor<T>(shape))`: as many elements of T as the shape says; a tiled copy
+        or product that a function names by what makes it."""
         called = node.function
+        if isinstance(called, n.Name) and self.of_cute(called) in cute.TILED:
+            return self.kind_of_made(node)
         if not isinstance(called, n.Name) or not called.arguments or not node.arguments:
             return None
         element = called.arguments[0]

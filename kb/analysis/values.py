@@ -310,6 +310,18 @@ class Values:
         lane = s.of(Atom(f"lane({size})[-1]", AtomKind.LANE, (size,), "-1"))
         return s.add(first, lane)
 
+    def _partition(self, node: Node) -> Expr | None:
+        """Where a layout puts an element of a thread: each thread has another place."""
+        if node.op.attribute("what") not in ("coordinate", "offset"):
+            return None
+        part: Node | None = node
+        while part is not None and part.op.operand("thread") is None:
+            of = self.graph.producer(part.op.operand("x"))
+            part = of if of is not None and of.op.kind == OpKind.PARTITION else None
+        size = s.of(Atom(f"value({node.result})", AtomKind.OPAQUE, value=node.result))
+        lane = Atom(f"lane({size})[-1]", AtomKind.LANE, (size,), "-1")
+        return s.of(lane) if part is not None else None
+
     def _fill(self, node: Node) -> Expr | None:
         return self.expr(node.op.operand("value"))
 
@@ -385,4 +397,5 @@ _SPECIAL: dict[str, Callable[[Values, Node], Expr | None]] = {
     OpKind.MINIMUM: Values._extremes, OpKind.MAXIMUM: Values._extremes,
     OpKind.EXPAND_DIMS: Values._expand, OpKind.RESHAPE: Values._reshape,
     OpKind.SUBSCRIPT: Values._subscript, OpKind.SIZE_OF: Values._size,
+    OpKind.PARTITION: Values._partition,
 }  # fmt: skip

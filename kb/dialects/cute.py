@@ -12,6 +12,9 @@ from kb.ops import OpKind
 TENSORS = frozenset({"Tensor", "cute::Tensor"})
 """The type of every tensor: what it is of is deduced where it is made."""
 
+ELEMENTS = frozenset({"Element", "value_type", "element_type"})
+"""Members that give the type of the elements of an array, or of what a tensor lies in."""
+
 SPACES = frozenset({"", "cute", "::cute"})
 """What stands before the name of a function of CuTe, with or without `using namespace cute`."""
 
