@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.host.served import WHOLE
+from extractors.patterns.divisibility_specialisation import EVEN
 from extractors.patterns.whole_vectors import WholeVectors
 from kb.evidence import Decision, Lines
 
 DEMANDED = "extents-demanded-to-be-whole-tiles"
 """The pattern of extents that must leave no rest."""
+
+FLAGGED = "flags-of-whole-extents"
+"""Stands for what the host asks before it sets a flag of whole extents."""
 
 _BOUND = "loop bound"
 """The only bounds check of threads that walk whole vectors."""
@@ -65,3 +69,13 @@ def with_variants(
         [whole if d is tails[0] else d for d in program],
         [d for d in rest if d.pattern != WHOLE],
     )
+
+
+def with_flags(
+    program: Sequence[Decision], rest: Sequence[Decision]
+) -> tuple[list[Decision], list[Decision]]:
+    """Where a compile-time flag spares the program its checks, what the host asks before it sets
+    one belongs to that; else it is not told."""
+    lines = {line for d in rest if d.pattern == FLAGGED for line in d.lines}
+    joined = [_with_lines(d, lines) if d.value == EVEN and d.file is None else d for d in program]
+    return joined, [d for d in rest if d.pattern != FLAGGED]

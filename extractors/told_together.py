@@ -49,7 +49,7 @@ from extractors.told_strides import (
     of_one_array,
     without_extents,
 )
-from extractors.told_tails import DEMANDED, fits_whole, with_demands, with_variants
+from extractors.told_tails import DEMANDED, fits_whole, with_demands, with_flags, with_variants
 from kb.analysis.chunks import chunk_extents
 from kb.analysis.facts import Facts
 from kb.analysis.parameters import roles_of
@@ -156,7 +156,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     laid = any(d.axis == CONTRACT and d.file is None for d in program)
     laid = laid or any(d.axis == CONTRACT and d.pattern != HANDED for d in rest)
     rest = [d for d in rest if d.pattern != HANDED or not laid]
-    program, rest = with_variants(*with_demands(program, rest))
+    program, rest = with_flags(*with_variants(*with_demands(program, rest)))
     program = [*with_host_casts(program, detection, facts)]
     program, rest = with_saved(program, rest, detection)
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]

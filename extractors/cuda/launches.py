@@ -76,6 +76,7 @@ from extractors.cuda.unread import Texts
 from extractors.cuda.vector_choice import vector_choice
 from extractors.cuda.walker import Walker
 from extractors.cuda.whole_extents import whole_extents
+from extractors.cuda.whole_flags import whole_flags
 from extractors.host.facts import HostFacts
 from kb.evidence import Lines
 from kb.ir import Kernel, ParameterKind
@@ -182,7 +183,8 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
             pairs_ = zip(warps, own, strict=False)  # numbers of headers are no choice made here
             tiles = whole_blocks([replace(w, value=o.value) for w, o in pairs_])
         given = (*layouts(mine, path), *handed_twice(definition, mine, found.library),
-                 *whole_extents(whole, mine, (*hosts, *tops), found.library))  # fmt: skip
+                 *whole_extents(whole, mine, (*hosts, *tops), found.library),
+                 *whole_flags(definition, mine))  # fmt: skip
         facts[kernel.name] = HostFacts(
             tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
             block_sizes=block_sizes(mine, found.library), unasked=errors.unasked(mine),

@@ -110,7 +110,7 @@ def plus(x, bias, out, n, T: tl.constexpr, SHIFT: tl.constexpr):
     tl.store(out + at, v, mask=at < n)
 """
 )
-_EVEN = "constexpr EVEN flag removes mask"
+EVEN = "constexpr EVEN flag removes mask"
 _OTHERS = (NarrowRest(), ReadInside(), RestCopied(), RuntimeBranch(), AssertedTiles())
 
 
@@ -122,30 +122,30 @@ class DivisibilitySpecialisation(Pattern):
     axis = "tail_handling"
     source = "Triton documentation, heuristics: a flag that the tile divides the extent"
     matches = (
-        Case(ROUNDS_THREADS, _EVEN),
-        Case(ATTENTION, _EVEN),
+        Case(ROUNDS_THREADS, EVEN),
+        Case(ATTENTION, EVEN),
         Case(ATTENTION_POINTER, "always mask"),
         Case(ADD_POINTER, "always mask"),
         Case(FLASH_THREADS, "always mask"),
         Case(SOFTMAX_CHUNKS, "always mask"),
         Case(SCALED_ROWS_POINTER, "always mask"),
-        Case(_UNCHECKED, _EVEN),
-        Case(_HANDED, _EVEN),
-        Case(vary(ADD_POINTER, *_OPENED), _EVEN),
-        Case(_BRANCHED, _EVEN),
+        Case(_UNCHECKED, EVEN),
+        Case(_HANDED, EVEN),
+        Case(vary(ADD_POINTER, *_OPENED), EVEN),
+        Case(_BRANCHED, EVEN),
         Case(_ADDED, "always mask"),
         Case(_BLOCKS, "always mask"),
-        Case(ELIDED, _EVEN),
+        Case(ELIDED, EVEN),
         Case(PEELED_ROW, "masked in a peeled last tile"),
     )
     near_misses = (
-        NearMiss(ROUNDS_THREADS.replace("EVEN || ", ""), why="no flag spares it", value=_EVEN),
+        NearMiss(ROUNDS_THREADS.replace("EVEN || ", ""), why="no flag spares it", value=EVEN),
         NearMiss(ASSERTED_ROWS, why="whole tiles are asserted"),
         NearMiss(PEELED_ROW, why="the loop goes without", value="always mask"),
-        NearMiss(CHECKED_EITHER_WAY, why="checked on both sides", value=_EVEN),
-        NearMiss(CHECKED_OR_SINGLE, why="a check, or a single number to read", value=_EVEN),
+        NearMiss(CHECKED_EITHER_WAY, why="checked on both sides", value=EVEN),
+        NearMiss(CHECKED_OR_SINGLE, why="a check, or a single number to read", value=EVEN),
         NearMiss(vary(_HANDED, ("EVEN: Bool", "EVEN")), why="chosen at run time"),
-        NearMiss(CHECKED_BY_PARTS, why="each side checks its own positions", value=_EVEN),
+        NearMiss(CHECKED_BY_PARTS, why="each side checks its own positions", value=EVEN),
         NearMiss(
             vary(
                 _ADDED,
@@ -178,18 +178,18 @@ class DivisibilitySpecialisation(Pattern):
         NearMiss(
             vary(ADD_POINTER, *_OPENED, ("EVEN: tl.constexpr", "EVEN")),
             why="the flag is told at run time",
-            value=_EVEN,
+            value=EVEN,
         ),
         NearMiss(vary(_UNCHECKED, ("EVEN: Bool", "EVEN")), why="the flag is told at run time"),
         NearMiss(
             _OPTIONAL,
             why="the flag decides on an operand, which is checked where it is read",
-            value=_EVEN,
+            value=EVEN,
         ),
         NearMiss(
             vary(_BRANCHED, ("check_bounds=False", "check_bounds=True")),
             why="checked anyway",
-            value=_EVEN,
+            value=EVEN,
         ),
     )
 
@@ -220,7 +220,7 @@ class DivisibilitySpecialisation(Pattern):
                 *(n for pair in flagged for n in pair),
                 *facts.declared(*switches),
             ]
-            yield self.decide(facts, _EVEN, where)
+            yield self.decide(facts, EVEN, where)
         elif facts.of_threads and not facts.contractions:
             return  # Told with what threads outside do.
         elif last or any(any(other.find(facts)) for other in _OTHERS):

@@ -1,4 +1,4 @@
-"""Checks of rounds against an extent that a compile-time flag waives."""
+"""Checks of rounds and threads against an extent that a compile-time flag waives."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import sides
+from kb.analysis.idioms import against_extent, sides
 from kb.analysis.symbolic import AtomKind
 from kb.ops import COMPARISONS, OWN_THREAD, OpKind
 
 
 def waived_rounds(facts: Facts) -> list[tuple[Node, Node]]:
     """Accesses of threads, or branches around them, that a compile-time flag opens for all, else
-    only to the rounds that lie inside an extent: `FLAG or round < rounds_inside`; each with its
-    condition."""
+    only to the rounds, or the threads, that lie inside an extent: `FLAG or round < rounds_inside`;
+    each with its condition."""
     found = []
     for made in facts.graph.of(OpKind.OR, OpKind.BIT_OR) if facts.of_threads else ():
         below = [parameters_below(facts, v) for v in made.op.inputs[:2]]
@@ -31,10 +31,13 @@ def waived_rounds(facts: Facts) -> list[tuple[Node, Node]]:
 
 
 def _tested(facts: Facts, value: str) -> bool:
-    """Whether a value compares a round with what the problem gives."""
+    """Whether a value compares a round, or the position of a thread, with what the problem
+    gives."""
     test = facts.graph.producer(value)
     if test is None or test.op.kind not in COMPARISONS:
         return False
+    if against_extent(facts, test):
+        return True
     left, right = test.op.inputs[:2]
     return any(
         facts.values.expr(own).has(AtomKind.INDUCTION)
