@@ -14,13 +14,13 @@ from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWIC
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.cases_walks import EMPTY_PART, LOSS
+from kb.analysis.emptied import emptied, filled
 from kb.analysis.empty_rows import nothing_stored, read_as_nothing, whole_row
 from kb.analysis.exponentials import Exponential
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, Node
 from kb.analysis.idioms import LARGE, begun
 from kb.analysis.loops import Loop, Role
-from kb.analysis.symbolic import ZERO, AtomKind
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
@@ -230,8 +230,8 @@ class DegenerateRowGuard(Pattern):
                 yield self.decide(facts, value, where)
         if asked:
             yield self.decide(facts, "asked for by its maximum", asked)
-        if emptied := _emptied(facts):
-            yield self.decide(facts, _EMPTIED, emptied)
+        if constant := emptied(facts):
+            yield self.decide(facts, _EMPTIED, constant)
         if clamped := _kept_finite(facts):
             yield self.decide(facts, "maximum kept finite", clamped)
         absent: dict[str, list[Node]] = {}
@@ -249,10 +249,10 @@ class DegenerateRowGuard(Pattern):
         if clamps:
             return "clamp l >= eps", clamps
         for value in sums:
-            if _filled(facts, value) == 1:
+            if filled(facts, value) == 1:
                 return _ONE, _made(facts, value)
         for value in tops:
-            first = _filled(facts, value)
+            first = filled(facts, value)
             if isinstance(first, int | float) and _LEAST <= first < -LARGE:
                 return _FINITE, _made(facts, value)
             if first == 0:
@@ -285,7 +285,7 @@ def _kept_finite(facts: Facts) -> list[Node]:
     found = []
     for node in facts.graph.of(OpKind.MAXIMUM) if facts.exponentials else ():
         for value, low in (node.op.inputs[:2], node.op.inputs[1::-1]):
-            least, top = _filled(facts, low), facts.graph.core(value)
+            least, top = filled(facts, low), facts.graph.core(value)
             if not isinstance(least, int | float) or not -inf < least <= -LARGE:
                 continue
             largest = top in tops or facts.graph.kind_of(top) in _LARGEST
@@ -304,35 +304,6 @@ def _zeroed(facts: Facts, loop: Loop) -> list[Node]:
         and any(facts.graph.producer(facts.graph.core(v)) in powers for v in n.op.inputs[1:])
         and any(facts.number(v) == 0 for v in n.op.inputs[1:])
     ]
-
-
-def _emptied(facts: Facts) -> list[Node]:
-    """Branches on a loaded number of a loop's rounds that is zero, which store a constant in place
-    of what there is nothing to make from, with those stores."""
-    found: list[Node] = []
-    bounds = [facts.values.expr(v) for x in facts.loops for v in (x.low, x.high) if v is not None]
-    counted = {a for e in bounds for a in e.atoms() if a.kind is AtomKind.LOADED}
-    for branch in facts.graph.of(OpKind.IF) if counted else ():
-        test = facts.graph.producer(facts.graph.through(branch.op.inputs[0], COPIES | CASTS))
-        if test is None or test.op.kind != OpKind.EQ:
-            continue
-        left, right = (facts.values.expr(v) for v in test.op.inputs[:2])
-        count = left if right == ZERO else right if left == ZERO else None
-        if count is None or not counted & set(count.atoms()) or count.has(AtomKind.LANE):
-            continue
-        inside = [s for s in facts.stores if s.node.inside(branch) and _first(s.node, branch)]
-        arrays = {s.array for s in facts.stores if s not in inside}
-        if inside and all(_filled(facts, s.value) is not None for s in inside):
-            if all(s.array in arrays for s in inside):
-                found += [branch, test, *(s.node for s in inside)]
-    return found
-
-
-def _first(node: Node, branch: Node) -> bool:
-    """Whether an operation stands on the side where the condition of a branch holds."""
-    while node.parent is not None and node.parent is not branch:
-        node = node.parent
-    return node.branch == 0
 
 
 def _asks_infinity(facts: Facts) -> bool:
@@ -381,19 +352,3 @@ def _asks_maximum(facts: Facts, node: Node) -> bool:
 def _made(facts: Facts, value: str) -> list[Node]:
     node = facts.graph.producer(value)
     return [node] if node is not None else []
-
-
-def _filled(facts: Facts, value: str) -> object:
-    number = facts.number(value)
-    if number is not None:
-        return number
-    node = facts.graph.producer(facts.graph.plain(value))
-    if node is None:
-        return None
-    if node.op.kind == OpKind.ZEROS:
-        return 0
-    if node.op.kind in (OpKind.ADD, OpKind.SUB):  # zeros + 1, zeros - inf
-        first, second = (_filled(facts, v) for v in node.op.inputs[:2])
-        if isinstance(first, int | float) and isinstance(second, int | float):
-            return first + second if node.op.kind == OpKind.ADD else first - second
-    return None
