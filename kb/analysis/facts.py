@@ -124,7 +124,7 @@ class Facts:
         found = (loop for loop in self.loops if not once(loop, self.values))
         if not self.of_threads:
             return tuple(found)
-        return tuple(x for x in found if not unrolled(x, self.loops, self.accesses))
+        return tuple(x for x in found if not unrolled(x, self.loops, self.accesses, self.graph))
 
     @cached_property
     def item_loops(self) -> tuple[Loop, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kb.analysis.facts import Facts
-from kb.analysis.graph import LOOPS, Node
+from kb.analysis.graph import LOOPS, Lines, Node
 from kb.analysis.idioms import Mask
 from kb.analysis.specialise import branches
+from kb.ir import Origin
 
 
 def region_of(node: Node, branch: Node) -> int | None:
@@ -32,7 +33,8 @@ def fewer_behind(facts: Facts, inside: Sequence[Mask]) -> list[Node]:
         loop.node for loop in facts.loops if any(p.inside(loop.node) for p in facts.contractions)
     ]
     told = {
-        loop: {m.node.lines for m in inside if tile_loop(facts, m.node) is loop} for loop in loops
+        loop: {_written(m.node) for m in inside if tile_loop(facts, m.node) is loop}
+        for loop in loops
     }
     for one in loops:
         for other in loops:
@@ -49,9 +51,14 @@ def fewer_behind(facts: Facts, inside: Sequence[Mask]) -> list[Node]:
                 for x in (one, other)
             ]  # fmt: skip
             if same[0] == same[1]:
-                own = [m.node for m in inside if m.node.lines in told[one] - told[other]]
+                own = [m.node for m in inside if _written(m.node) in told[one] - told[other]]
                 return [one, other, *own]
     return []
+
+
+def _written(node: Node) -> Origin | Lines:
+    """Where the text of an operation stands, wherever a helper of another file is called."""
+    return node.op.span.origin or node.lines
 
 
 def staged(facts: Facts, inside: Sequence[Mask]) -> list[Node]:

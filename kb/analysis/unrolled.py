@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kb.analysis.accesses import Access
+from kb.analysis.graph import Graph
 from kb.analysis.loops import Loop
 from kb.ops import OpKind
 
 
-def unrolled(loop: Loop, loops: Sequence[Loop], accesses: Sequence[Access]) -> bool:
+def unrolled(
+    loop: Loop, loops: Sequence[Loop], accesses: Sequence[Access], graph: Graph
+) -> bool:
     """True for a loop without rounds at run time; one that reads memory and writes it is work of
-    its own in every round, and so is one over what such a loop reads again."""
+    its own in every round, and so is one over what such a loop reads again. Always for one over
+    the elements that a layout gives a thread."""
     if loop.range is None or loop.range.op.kind != OpKind.STATIC_RANGE:
         return False
+    if graph.kind_of(loop.high) == OpKind.PARTITION:
+        return True
     if _works(loop, accesses):
         return False
     read = _read(loop, accesses)
