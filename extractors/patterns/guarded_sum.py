@@ -17,6 +17,7 @@ from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS, SOFTMAX_THR
 from kb.analysis.facts import Facts
 from kb.analysis.floors import Floor, counts, floors
 from kb.analysis.graph import COPIES, LOOPS, Node
+from kb.analysis.idioms import comparisons
 from kb.analysis.merging import merge_of
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
@@ -157,8 +158,18 @@ class GuardedSum(Pattern):
         merge = merge_of(facts)
         empty = _without_parts(facts, {n.loop for n in merge.weighted}) if merge else []
         if chosen or empty:
-            value = "zero where the sum is empty" if chosen else "numbers stored for no parts"
+            value = _instead(facts, chosen) if chosen else "numbers stored for no parts"
             yield self.decide(facts, value, [*chosen, *empty])
+
+
+def _instead(facts: Facts, chosen: list[Node]) -> str:
+    """What takes the place of what an empty sum would give: a quotient by another number than the
+    sum is zero then."""
+    triples = zip(chosen[1::3], chosen[2::3], strict=False)
+    selects = [last for taken, last in triples if taken.op.kind in _TAKEN]
+    numbers = {facts.values.literal(v) for n in selects for v in n.op.inputs[1:]} - {None}
+    other = bool(numbers) and 0 not in numbers
+    return f"{'another number' if other else 'zero'} where the sum is empty"
 
 
 def _small(facts: Facts, floor: Floor) -> bool:
@@ -179,10 +190,11 @@ def _of_powers(facts: Facts, value: str | None) -> bool:
 
 def _guarded(facts: Facts, select: Node) -> list[Node]:
     """A choice between a number and what is taken of a sum that the condition compares."""
-    test = facts.graph.producer(select.op.operand("condition"))
+    every = comparisons(facts, select.op.operand("condition"))
+    test = next((n for n in every if n.op.kind in _TESTS), None)
     sides = [select.op.operand(role) for role in ("x", "y")]
     numbers = [v for v in sides if isinstance(facts.values.literal(v), int | float)]
-    if test is None or test.op.kind not in _TESTS or len(numbers) != 1:
+    if test is None or len(numbers) != 1:
         return []
     sums = [facts.graph.through(v, COPIES) for v in test.op.inputs[:2]]
     for side in (v for v in sides if v not in numbers):
