@@ -17,6 +17,8 @@ from kb.evidence import AxisKind, Decision, Lines
 from kb.ir import Kernel, kernel_ops
 
 _ATTRIBUTES = frozenset({"cudaDevAttrComputeCapabilityMajor", "cudaDevAttrComputeCapabilityMinor"})
+_SHARED = frozenset({"cudaDevAttrMaxSharedMemoryPerMultiprocessor",
+                     "cudaDevAttrMaxSharedMemoryPerBlockOptin"})  # fmt: skip
 _MAJOR, _MINOR = "major", "minor"
 _PROPERTIES = frozenset({"cudaDeviceProp", "cudaGetDeviceProperties", "getCurrentDeviceProperties",
                          "getDeviceProperties"})  # fmt: skip
@@ -46,6 +48,7 @@ def by_capability(
     that rest on the compute capability of the device: a function that asks for it, or its
     properties; or that rest on what another such condition has set. Of `hosts`, which lead to the
     launches, also the functions of the file that check it for them."""
+    yield from _by_shared_memory(launches)
     lines: set[Lines] = set()
     for site in launches[:MAX_SITES]:
         lines |= _made_by(site, settings.library) | _demanded(site, settings.library)
@@ -62,6 +65,27 @@ def by_capability(
     if lines:
         yield Decision(
             axis="arch_dispatch", value="if capability", pattern="kernel-chosen-by-the-target",
+            lines=tuple(sorted(lines)), kind=AxisKind.HOST,
+        )  # fmt: skip
+
+
+def _by_shared_memory(launches: Sequence[LaunchSite]) -> Iterator[Decision]:
+    """Conditions around launches that rest on how much shared memory the device has."""
+    lines: set[Lines] = set()
+    for site in launches:
+        for test in site.tests:
+            names = (one.text for one in site.behind(test) if isinstance(one, n.Name))
+            asked = (site.names.get(f"&{name}") for name in names)
+            told = {
+                place(one.at)
+                for made in asked
+                for one in n.inside(made)
+                if isinstance(one, n.Name) and one.text in _SHARED
+            }
+            lines |= {place(test.at), *told} if told else set()
+    if lines:
+        yield Decision(
+            axis="arch_dispatch", value="if shared memory", pattern="kernel-chosen-by-the-target",
             lines=tuple(sorted(lines)), kind=AxisKind.HOST,
         )  # fmt: skip
 

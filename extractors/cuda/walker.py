@@ -21,15 +21,7 @@ from extractors.cuda.handed import (
     templates,
     under,
 )
-from extractors.cuda.held import (
-    Held,
-    Holding,
-    Known,
-    Way,
-    kernels_behind,
-    names_kernel,
-    with_value,
-)
+from extractors.cuda.held import Held, Holding, Known, Way, kernels_behind, names_kernel, with_value
 from extractors.cuda.launch_site import ALIAS, LaunchSite, Names, compared
 from extractors.cuda.launchers import LAUNCHERS, Launchers, filled, handed, launches
 from extractors.cuda.library import Library
@@ -187,6 +179,10 @@ class Walker:
                 self._walk((node.value, node.arguments))
                 self.names[name] = node if node.value is None else node.value
                 self._declared(node, before_, calls)
+            case n.Unpack(names=names, value=value):
+                self._walk(value)
+                for place, name in enumerate(names):
+                    self.names[name] = n.Field(node.at, value, str(place))
             case n.Alias(name=name, type=made):
                 self.names[f"{ALIAS}{name}"] = n.Name(node.at, made.name, made.arguments)
             case n.If():
