@@ -346,7 +346,9 @@ class _Rewriter:
     def _branch(self, op: Op) -> None:
         inside = [inner for region in op.regions for inner in walk(region)]
         condition = self.name(op.inputs[0])
-        kept = any(inner.kind in LOOPS or inner.kind in _LEAVING for inner in inside)
+        loops = [inner for inner in inside if inner.kind in LOOPS]
+        kept = any(inner.kind in _LEAVING for inner in inside)
+        kept |= any(not over_elements(self.graph, inner) for inner in loops)
         if kept or condition not in self.lanes:
             self._copied(op, tuple(self._region(region) for region in op.regions))
             return
