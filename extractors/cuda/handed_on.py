@@ -94,7 +94,17 @@ def _beside(mine: Sequence[LaunchSite], known: Handings) -> set[Lines]:
         for one, beside in known.callers.beside(kernel):
             if (one.given.keys() & beside.given.keys()) - {*_NOWHERE}:
                 lines |= {*one.lines, *beside.lines, *known.head(beside.kernel)}
-    return lines
+    return lines | _under(mine, known) if lines else lines
+
+
+def _under(mine: Sequence[LaunchSite], known: Handings) -> set[Lines]:
+    """Conditions that all launches of this kernel stand under, and no other one of their host
+    function does."""
+    asked = [{place(test.at) for test in site.tests} for site in mine]
+    functions = {site.function for site in mine}
+    others = [x for x in known.sites if x.function in functions]
+    theirs = {place(t.at) for x in others if kernel_of(x) != kernel_of(mine[0]) for t in x.tests}
+    return set.intersection(*asked) - theirs
 
 
 Given = tuple[str, Mapping[str, n.Variable]]

@@ -144,23 +144,26 @@ class LayoutReader(EngineReader):
         told = (at for one, at in alone if one.engine or (one.bits and not found.engine))
         return found, next(told, None)
 
-    def mixed(self, node: n.Expr) -> n.Place | None:
-        """Where the type of what is made in braces is said to mix positions; None where it is
-        not."""
+    def mixed(self, node: n.Expr) -> tuple[n.Place, n.Place] | None:
+        """Where the type of what is made in braces is said to mix positions, and where that type
+        itself is; None where it does not."""
         written = node.type if isinstance(node, n.Braces) else None
         if written is None:
             return None
         words = self._words_behind(f"{written.name}::{written.member}".removesuffix("::"))
-        return next((at for word, at in words.items() if cute.mixes(word)), None)
+        told = next((at for word, at in words.items() if cute.mixes(word)), None)
+        return (told, next(iter(words.values()))) if told is not None else None
 
     @contextmanager
-    def led_from(self, at: n.Place) -> Iterator[None]:
-        """Operations inside are told by what stands elsewhere, of what is done at a place."""
-        self.writer.site.append(at)
+    def led_from(self, *places: n.Place) -> Iterator[None]:
+        """Operations inside are told by what stands elsewhere, of what is done at a place; further
+        ones are on the way from there."""
+        before = len(self.writer.site)
+        self.writer.site += places
         try:
             yield
         finally:
-            self.writer.site.pop()
+            del self.writer.site[before:]
 
     def kind_of_made(self, node: n.Call) -> Kind:
         """The type of a tiled copy or product that a call makes, which the call tells."""

@@ -240,9 +240,9 @@ class TensorReader(LayoutReader):
         attributes: list[tuple[str, Literal]] = [("view", "tensor")]
         mixed = next((place for one in given[1:] if (place := self.mixed(one))), None)
         attributes += [("layout", "swizzle")] if mixed else []
-        with self.led_from(at):
-            operands = [("x", pointer.name)]
-            made = self.one(OpKind.COPY, operands, mixed or at, pointer.kind, hint, attributes)
+        with self.led_from(at, *(mixed or ())[1:]):
+            operands, told = [("x", pointer.name)], mixed[0] if mixed else at
+            made = self.one(OpKind.COPY, operands, told, pointer.kind, hint, attributes)
         self.layouts[made.name] = tuple(self._modes(given[1:], at))
         return made
 
