@@ -128,3 +128,46 @@ FLASH_CAPPED = FLASH_TENSORS.replace(
     "            for (int i = 0; i < size(s); ++i) s(i) = tanhf(s(i) * 0.02f);\n        step<",
 )
 """The same, where a flag holds scores below a bound."""
+
+ROWS_TENSORS = """#include <cute/tensor.hpp>
+using namespace cute;
+template <bool EVEN, typename C, typename S, typename D, typename I>
+__device__ void copy(C moves, S const& from, D& to, I const& places, int rows) {
+    #pragma unroll
+    for (int m = 0; m < size<1>(from); ++m) {
+        if (EVEN || get<0>(places(0, m, 0)) < rows) {
+            #pragma unroll
+            for (int k = 0; k < size<2>(from); ++k) cute::copy(moves, from(_, m, k), to(_, m, k));
+        }
+    }
+}
+template <bool EVEN>
+__global__ void gather(const float* x, const int* starts, float* out, int width) {
+    using Moves = decltype(make_tiled_copy(
+        Copy_Atom<AutoVectorizingCopyWithAssumedAlignment<128>, float>{}, Layout<Shape<_16, _8>>{}));
+    Moves moves;
+    auto mine = moves.get_thread_slice(threadIdx.x);
+    Tensor places = mine.partition_S(make_identity_tensor(make_shape(_64{}, _64{})));
+    Tensor mO = make_tensor(make_gmem_ptr(out), make_shape(1 << 20, width), make_stride(width, _1{}));
+    Tensor gO = local_tile(mO, Shape<_64, _64>{}, make_coord(blockIdx.x, 0));
+    Tensor tOgO = mine.partition_D(gO);
+    Tensor sum = make_tensor<float>(shape(tOgO));
+    clear(sum);
+    int t = starts[blockIdx.x], last = starts[blockIdx.x + 1];
+    if (last <= t) {
+        copy<EVEN>(moves, sum, tOgO, places, width);
+        return;
+    }
+    for (; t < last; ++t) {
+        Tensor mX = make_tensor(make_gmem_ptr(x), make_shape(1 << 20, width), make_stride(width, _1{}));
+        Tensor gX = local_tile(mX, Shape<_64, _64>{}, make_coord(t, 0));
+        Tensor tXgX = mine.partition_S(gX);
+        Tensor part = make_tensor<float>(shape(tXgX));
+        copy<EVEN>(moves, tXgX, part, places, width);
+        for (int i = 0; i < size(sum); ++i) sum(i) += part(i);
+    }
+    copy(sum, tOgO);
+}
+"""
+"""Sums of tiles between two loaded places, by a copy of the file that checks rows unless told not
+to."""

@@ -12,6 +12,7 @@ from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_STAGED
 from extractors.patterns.cases_rows import SOFTMAX
 from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER, SOFTMAX_TWICE_POINTER
 from extractors.patterns.cases_rows_threads import SOFTMAX_THREADS
+from extractors.patterns.cases_tensors import ROWS_TENSORS
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS
 from extractors.patterns.cases_walks import EMPTY_PART, LOSS
 from kb.analysis.emptied import emptied, filled
@@ -171,6 +172,7 @@ class DegenerateRowGuard(Pattern):
         Case(_CLAMPED_THREADS, "maximum kept finite"),
         Case(_EMPTY, _EMPTIED),
         Case(_EMPTY_THREADS, _EMPTIED),
+        Case(ROWS_TENSORS, _EMPTIED),
     )
     near_misses = (
         NearMiss(
@@ -202,6 +204,11 @@ class DegenerateRowGuard(Pattern):
         NearMiss(PRODUCT, why="no running maximum"),
         NearMiss(LOSS, why="a row always has its own elements"),
         NearMiss(SOFTMAX, why="a row always has its own elements"),
+        NearMiss(
+            ROWS_TENSORS.replace("last <= t", "width <= t"),
+            why="no end of a loop is asked for",
+            value=_EMPTIED,
+        ),
         NearMiss(SOFTMAX_POINTER, why="a row always has its own elements"),
         NearMiss(PRODUCT_POINTER, why="no running maximum"),
         NearMiss(PRODUCT_THREADS, why="no running maximum"),

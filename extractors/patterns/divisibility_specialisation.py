@@ -28,6 +28,7 @@ from extractors.patterns.cases_pointer import PRODUCT_DESCRIPTOR
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import SCALED_ROWS_POINTER
 from extractors.patterns.cases_rows_threads import FIRST_THREAD
+from extractors.patterns.cases_tensors import ROWS_TENSORS
 from extractors.patterns.cases_threads import FLASH_THREADS
 from extractors.patterns.narrow_rest import NarrowRest
 from extractors.patterns.read_inside import ReadInside
@@ -123,6 +124,7 @@ class DivisibilitySpecialisation(Pattern):
     source = "Triton documentation, heuristics: a flag that the tile divides the extent"
     matches = (
         Case(ROUNDS_THREADS, EVEN),
+        Case(ROWS_TENSORS, EVEN),
         Case(ATTENTION, EVEN),
         Case(ATTENTION_POINTER, "always mask"),
         Case(ADD_POINTER, "always mask"),
@@ -140,6 +142,7 @@ class DivisibilitySpecialisation(Pattern):
     )
     near_misses = (
         NearMiss(ROUNDS_THREADS.replace("EVEN || ", ""), why="no flag spares it", value=EVEN),
+        NearMiss(ROWS_TENSORS.replace("EVEN || ", ""), why="no flag spares it", value=EVEN),
         NearMiss(ASSERTED_ROWS, why="whole tiles are asserted"),
         NearMiss(PEELED_ROW, why="the loop goes without", value="always mask"),
         NearMiss(CHECKED_EITHER_WAY, why="checked on both sides", value=EVEN),
@@ -392,7 +395,6 @@ def _needed(facts: Facts, condition: str) -> list[str]:
     found = [condition]
     for value in found:
         made = facts.graph.producer(facts.graph.core(value))
-        joins = (OpKind.AND, OpKind.BIT_AND)
-        if made is not None and made.op.kind in joins and len(found) < 16:
+        if made is not None and made.op.kind in (OpKind.AND, OpKind.BIT_AND) and len(found) < 16:
             found += made.op.inputs
     return found

@@ -25,6 +25,7 @@ from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from extractors.patterns.static_unrolling import OFFSETS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.last_first import last_first
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.own_code import own
 from kb.analysis.stages import partials_joined, second_stage, tree_steps
@@ -215,7 +216,7 @@ class LoopStructure(Pattern):
         if facts.of_threads:
             bounds = [facts.graph.producer(loop.high) for loop in inner]
             heads += [n for n in bounds if n is not None and n.op.kind in _COUNTED]
-            heads += [n for loop in inner for n in _last_first(facts, loop)]
+            heads += [n for loop in inner for n in last_first(facts, loop)]
         reduced = [*facts.reductions, *facts.contractions, *facts.graph.of(*SCANS)]
         if inner:
             way = _one_way(inner)
@@ -315,17 +316,6 @@ def _shared_by_threads(facts: Facts, loop: Loop) -> bool:
     moved = [i for a in facts.accesses if a.node.inside(loop.node) for i in a.index]
     steps = [index.coefficient(at).constant for index in moved if at in index.top()]
     return bool(steps) and None not in steps
-
-
-def _last_first(facts: Facts, loop: Loop) -> list[Node]:
-    """What a place that goes down from round to round begins at, beside what counts the rounds."""
-    made = [(facts.graph.producer(c.next), facts.graph.producer(c.init)) for c in loop.carried]
-    return [
-        begin
-        for step, begin in made
-        if step is not None and step.op.kind == OpKind.SUB and begin is not None
-        if begin.op.kind == OpKind.SUB and facts.values.expr(step.op.inputs[1]).constant == 1
-    ]
 
 
 def _unrolled(facts: Facts) -> list[Where]:

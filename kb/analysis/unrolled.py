@@ -10,9 +10,7 @@ from kb.analysis.loops import Loop
 from kb.ops import OpKind
 
 
-def unrolled(
-    loop: Loop, loops: Sequence[Loop], accesses: Sequence[Access], graph: Graph
-) -> bool:
+def unrolled(loop: Loop, loops: Sequence[Loop], accesses: Sequence[Access], graph: Graph) -> bool:
     """True for a loop without rounds at run time; one that reads memory and writes it is work of
     its own in every round, and so is one over what such a loop reads again. Always for one over
     the elements that a layout gives a thread."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extractors.cuda.read import read_cuda
+from extractors.patterns.cases_tensors import ROWS_TENSORS
 from kb.ir import Kernel, Op, kernel_ops
 from kb.ops import OpKind
 from tests.extractors.cuda.samples import ops, sound, understood
@@ -175,3 +176,63 @@ def test_a_struct_that_functions_of_the_host_hand_on(other: str, known: bool) ->
     kernel = sound(_HANDED.replace("OTHER", other))
     told = [op for op in ops(kernel, OpKind.DTYPE) if op.attribute("name") == "f16"]
     assert bool(told) is known
+
+
+def test_a_function_of_the_file_hides_no_copy_with_other_arguments() -> None:
+    """It takes five, the library's two or three."""
+    stores = ops(understood(ROWS_TENSORS), OpKind.STORE)
+    assert {op.attribute("bits") for op in stores} == {128, None}
+
+
+def test_a_copy_that_a_function_names_is_told_by_its_atom() -> None:
+    text = ROWS_TENSORS.replace("<128>", "<64>")
+    wide = [op.attribute("bits") for op in ops(understood(text), OpKind.LOAD)]
+    assert 64 in wide
+    assert 128 not in wide
+
+
+_BASE = """template <typename T> struct Plain { using Sum = float; using Element = T; };
+template <int N, typename T = half, typename Base = Plain<T>> struct Sizes : public Base {
+    using Sum = typename Base::Sum;
+    using Element = typename Base::Element;
+};
+template <typename Traits> __global__ void k(const half* x, half* y) {
+    using Sum = typename Traits::Sum;
+    y[threadIdx.x] = static_cast<Sum>(x[threadIdx.x]);
+}
+void start(const half* x, half* y) { k<GIVEN><<<1, 32>>>(x, y); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "known"), [("Sizes<64>", True), ("Sizes<64, half, Other>", False)]
+)
+def test_a_member_of_a_base_that_nothing_is_given_for(given: str, known: bool) -> None:
+    kernel = sound(_BASE.replace("GIVEN", given))
+    told = [op for op in ops(kernel, OpKind.DTYPE) if op.attribute("name") == "f32"]
+    assert bool(told) is known
+
+
+_ENGINE = """#include <cute/tensor.hpp>
+using namespace cute;
+template <typename To, typename Engine, typename Layout>
+__device__ auto converted(Tensor<Engine, Layout> const& of) {
+    using From = typename Engine::value_type;
+    constexpr int count = decltype(size(of))::value;
+    cutlass::NumericArrayConverter<To, From, count> convert;
+    auto made = convert(*reinterpret_cast<const cutlass::Array<From, count>*>(of.data()));
+    return make_tensor(make_rmem_ptr<To>(&made), of.layout());
+}
+__global__ void k(float* x, half* y) {
+    Tensor v = make_tensor<float>(Shape<_4>{});
+    clear(v);
+    Tensor w = converted<half>(v);
+    y[threadIdx.x] = w(0);
+}
+"""
+
+
+def test_the_elements_of_what_a_tensor_lies_in() -> None:
+    (cast,) = ops(sound(_ENGINE), OpKind.BITCAST)
+    assert cast.results[0].type is not None
+    assert cast.results[0].type.dtype == "f32"
