@@ -60,3 +60,36 @@ _BETWEEN = "void all(int device) {\n  demand(device);\n}\n"
 )
 def test_checks_of_the_capability(host: str, found: list[object]) -> None:
     assert lines(_KERNEL + host, "arch_dispatch") == found
+
+
+_PAIR = """std::pair<int, int> capability(int device) {
+  int major, minor;
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  return {major, minor};
+}
+void go(float* x, int n) {
+  auto [major, minor] = capability(0);
+  bool small = major == 8 && minor > 0;
+  if (small) k<<<1, 32>>>(x, n); else k<<<1, 64>>>(x, n);
+}
+"""
+
+
+def test_a_capability_taken_out_of_what_a_function_gives() -> None:
+    assert lines(_KERNEL + _PAIR, "arch_dispatch") == [((9, 9), (10, 10), (11, 11))]
+    assert lines(_KERNEL + _PAIR.replace("capability(0)", "other(0)"), "arch_dispatch") == []
+
+
+_ROOM = """void go(float* x, int n) {
+  int room;
+  cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0);
+  if (room >= 4 * n) k<<<1, 32>>>(x, n); else k<<<1, 64>>>(x, n);
+}
+"""
+
+
+def test_launches_chosen_by_shared_memory() -> None:
+    assert lines(_KERNEL + _ROOM, "arch_dispatch") == [((4, 4), (5, 5))]
+    other = _ROOM.replace("MaxSharedMemoryPerMultiprocessor", "WarpSize")
+    assert lines(_KERNEL + other, "arch_dispatch") == []

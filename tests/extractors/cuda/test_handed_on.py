@@ -8,7 +8,7 @@ from extractors.cuda.handed_on import BY_LIBRARY, PART, SET
 from extractors.cuda.launches import host_facts
 from extractors.cuda.read import read_cuda
 from extractors.detect import detect
-from extractors.host.passes import HANDED_ON, LEFT, TAKEN
+from extractors.host.passes import BESIDE, HANDED_ON, LEFT, TAKEN
 from extractors.told_together import told_together
 from kb.evidence import Decision
 
@@ -353,3 +353,14 @@ def test_arrays_that_a_library_works_on(
 ) -> None:
     decisions = host_facts(read_cuda(_KERNELS + "\n" + host, "k.cu"))["last"].decisions
     assert [(d.value, d.lines) for d in decisions if d.pattern == BY_LIBRARY] == found
+
+
+def test_a_part_is_told_with_the_condition_that_it_alone_stands_under() -> None:
+    host = _RUN.replace("  last<<<", "  if (some) last<<<").replace("(part, out)", "(x, out)")
+    told = _decisions(_KERNELS + host)
+    lines = {name: [d.lines for d in ds if d.pattern == BESIDE] for name, ds in told.items()}
+    assert ((5, 5) in lines["last"][0]) is ((5, 5) in lines["first"][0])
+    apart = host.replace("if (some) last", "if (some)\n    last")
+    told = _decisions(_KERNELS + apart)
+    lines = {name: [d.lines for d in ds if d.pattern == BESIDE] for name, ds in told.items()}
+    assert [(5, 5) in lines[name][0] for name in ("first", "last")] == [False, True]
