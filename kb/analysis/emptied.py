@@ -10,6 +10,10 @@ from kb.analysis.symbolic import ZERO, AtomKind, Expr
 from kb.ops import OpKind
 
 
+MAX_STEPS = 4
+"""Sums of sums that the number of a fill is taken out of."""
+
+
 def emptied(facts: Facts) -> list[Node]:
     """Branches on a loaded number of a loop's rounds that is zero, or on the two ends of a loop,
     which store a constant in place of what there is nothing to make from, with those stores."""
@@ -82,15 +86,16 @@ def _between(facts: Facts, test: Node, bounds: set[Expr]) -> bool:
 
 
 def _constant(facts: Facts, value: str | None) -> bool:
-    """Whether a number, or one of several, is stored, whichever elements of a tile of it."""
+    """Whether a number, or one of two, is stored, whichever elements of a tile of it."""
     node = facts.graph.producer(facts.graph.through(value, VIEWS | CASTS | _PARTS))
-    if node is not None and node.op.kind in (OpKind.SELECT, OpKind.IF_EXPRESSION):
-        return all(_constant(facts, v) for v in node.op.inputs[1:3])
-    made = node.result if node is not None else value
-    return made is not None and filled(facts, made) is not None
+    made = node.result if node is not None else value or ""
+    if node is None or node.op.kind not in (OpKind.SELECT, OpKind.IF_EXPRESSION):
+        return filled(facts, made) is not None
+    sides = (facts.graph.core(v) or v for v in node.op.inputs[1:3])
+    return all(filled(facts, v) is not None for v in sides)
 
 
-def filled(facts: Facts, value: str) -> object:
+def filled(facts: Facts, value: str, steps: int = MAX_STEPS) -> object:
     """The number that a value is, or that every element of a tile is; None for no number."""
     number = facts.number(value)
     if number is not None:
@@ -100,8 +105,8 @@ def filled(facts: Facts, value: str) -> object:
         return None
     if node.op.kind == OpKind.ZEROS:
         return 0
-    if node.op.kind in (OpKind.ADD, OpKind.SUB):  # zeros + 1, zeros - inf
-        first, second = (filled(facts, v) for v in node.op.inputs[:2])
+    if steps and node.op.kind in (OpKind.ADD, OpKind.SUB):  # zeros + 1, zeros - inf
+        first, second = (filled(facts, v, steps - 1) for v in node.op.inputs[:2])
         if isinstance(first, int | float) and isinstance(second, int | float):
             return first + second if node.op.kind == OpKind.ADD else first - second
     return None
