@@ -91,12 +91,14 @@ class StructReader(CallReader):
         return super()._assign(node)
 
     def _base_begun(self, target: n.Expr) -> Kind | None:
-        """The base that a constructor begins by a name that the struct gives it."""
+        """The base that a constructor begins by a name that the struct gives it, if the files have
+        it."""
         if not isinstance(target, n.Field) or not isinstance(target.operand, n.Unary):
             return None
         bound = self.frame.find(target.name)
         kind = self.kind(bound.type, bound.frame) if isinstance(bound, Named) else UNKNOWN
-        return kind if kind.record else None
+        known = kind.record and (self.meant(kind) or self.library.records(kind.record))
+        return kind if known else None
 
     def as_pointer(self, node: n.Expr) -> Val | None:
         """The pointer that a struct, or one made on the spot, converts itself to; None when it is

@@ -346,10 +346,10 @@ class _Rewriter:
     def _branch(self, op: Op) -> None:
         inside = [inner for region in op.regions for inner in walk(region)]
         condition = self.name(op.inputs[0])
-        loops = [inner for inner in inside if inner.kind in LOOPS]
-        kept = any(inner.kind in _LEAVING for inner in inside)
-        kept |= any(not over_elements(self.graph, inner) for inner in loops)
-        if kept or condition not in self.lanes:
+        touches = any(inner.kind in _TOUCHING for inner in inside)
+        loops = [x for x in inside if x.kind in LOOPS and not over_elements(self.graph, x)]
+        kept = any(x.kind in (_LEAVING | LOOPS if touches else _LEAVING) for x in inside)
+        if kept or loops or condition not in self.lanes:
             self._copied(op, tuple(self._region(region) for region in op.regions))
             return
         ends: list[tuple[str, ...]] = []

@@ -331,3 +331,9 @@ __global__ void k(const Rows rows) {
     assert set(read) == {"from", "to", "n"}
     product = next(op for op in ops(kernel, OpKind.MUL) if "f32" in str(op.results[0].type))
     assert str(product.results[0].type) == "scalar<f32>"
+
+
+def test_a_base_that_no_file_has() -> None:
+    """What its constructor would set is not known, and the rest is read."""
+    kernel = sound(_SPECIALISED.replace("Base = Adder<T, 1, N>", "Base = Elsewhere<T, N>"))
+    assert ops(kernel, OpKind.STORE)
