@@ -100,7 +100,7 @@ def _beside(mine: Sequence[LaunchSite], known: Handings) -> set[Lines]:
 def _under(mine: Sequence[LaunchSite], known: Handings) -> set[Lines]:
     """Conditions that all launches of this kernel stand under, and no other one of their host
     function does."""
-    asked = [{place(test.at) for test in site.tests} for site in mine]
+    asked = [{place(x.at) for x in site.tests if shown(x) in site.guards} for site in mine]
     functions = {site.function for site in mine}
     others = [x for x in known.sites if x.function in functions]
     theirs = {place(t.at) for x in others if kernel_of(x) != kernel_of(mine[0]) for t in x.tests}
