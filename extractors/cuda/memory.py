@@ -251,7 +251,9 @@ class MemoryReader(LocalPointerReader):
                 inner = kind if last else value.kind.element
                 value = self.one(OpKind.EXTRACT, operands, at, inner, hint if last else "")
             elif step == "as":
-                value = self.one(OpKind.BITCAST, [("x", value.name)], at, kind)
+                same = value.kind.dtype == kind.dtype != UNKNOWN.dtype
+                seen = OpKind.COPY if same and value.kind.shape and kind.shape else OpKind.BITCAST
+                value = self.one(seen, [("x", value.name)], at, kind)
             else:
                 inner = kind if last else self.field(value.kind, step)
                 attributes = [("name", step), *self.qualified(value.kind, step)]
