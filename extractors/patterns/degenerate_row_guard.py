@@ -209,6 +209,11 @@ class DegenerateRowGuard(Pattern):
             why="no end of a loop is asked for",
             value=_EMPTIED,
         ),
+        NearMiss(
+            ROWS_TENSORS.replace("last <= t", "last <= blockIdx.x"),
+            why="the place of a block is held against it, not where the loop begins",
+            value=_EMPTIED,
+        ),
         NearMiss(SOFTMAX_POINTER, why="a row always has its own elements"),
         NearMiss(PRODUCT_POINTER, why="no running maximum"),
         NearMiss(PRODUCT_THREADS, why="no running maximum"),

@@ -9,7 +9,6 @@ from kb.analysis.idioms import comparisons
 from kb.analysis.symbolic import ZERO, AtomKind, Expr
 from kb.ops import OpKind
 
-
 MAX_STEPS = 4
 """Sums of sums that the number of a fill is taken out of."""
 
@@ -77,12 +76,15 @@ def _ended(facts: Facts) -> list[Node]:
 
 
 def _between(facts: Facts, test: Node, bounds: set[Expr]) -> bool:
-    """Whether the end of a loop is compared with another number that is the same for all
-    threads."""
+    """Whether the end of a loop is compared with a number that is found for a block, the same for
+    all threads, and is no place alone."""
     held = [facts.values.expr(v) for v in test.op.inputs[:2]]
-    known = not any(e.has(AtomKind.LANE) for e in held)
-    ends = (s.add(e, s.number(by)) for e in held for by in (-1, 0, 1))
-    return known and held[0] != held[1] and not bounds.isdisjoint(ends)
+    if any(e.has(AtomKind.LANE) for e in held) or held[0] == held[1]:
+        return False
+    return any(
+        first.has(*_FOUND) and not bounds.isdisjoint(s.add(end, s.number(by)) for by in (-1, 0, 1))
+        for end, first in (held, held[::-1])
+    )
 
 
 def _constant(facts: Facts, value: str | None) -> bool:
@@ -113,4 +115,7 @@ def filled(facts: Facts, value: str, steps: int = MAX_STEPS) -> object:
 
 
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE, OpKind.EQ})
+_FOUND = (
+    AtomKind.LOADED, AtomKind.CHOICE, AtomKind.MINIMUM, AtomKind.MAXIMUM, AtomKind.CEIL_DIV,
+)  # fmt: skip
 _PARTS = frozenset({OpKind.EXTRACT})
