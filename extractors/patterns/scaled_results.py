@@ -117,6 +117,14 @@ class ScaledResults(Pattern):
             vary(_SCAN, ("* rate", "* tl.load(rate + tl.program_id(0))")),
             why="every block has a factor of its own",
         ),
+        NearMiss(
+            vary(
+                _SCAN,
+                ("    tl.store", "    by = tl.load(rate)\n    tl.store"),
+                ("tl.cumsum(v, axis=0) * rate", "by * by"),
+            ),
+            why="a square",
+        ),
         NearMiss(_THREADS.replace(" * rate", " + rate"), why="a shift, no scale"),
         NearMiss(
             _ACTIVATED,
@@ -168,7 +176,9 @@ def _scaled(facts: Facts, node: Node) -> bool:
     names = _given(facts, rate)
     if any(_extent(facts, name) for name in names) or not (names or _alone(facts, rate)):
         return False
-    other = next(v for v in node.op.inputs[:2] if v != rate)
+    other = next((v for v in node.op.inputs[:2] if v != rate), None)
+    if other is None:
+        return False  # A square.
     if facts.graph.roots(other, *CONTRACTIONS):
         return False
     if facts.graph.kind_of(facts.graph.core(other)) in _LARGEST:
