@@ -38,6 +38,22 @@ def counted(found: Sequence[LaunchSite], definition: n.Definition) -> tuple[str,
     return tuple(next(iter(one)) if len(one) == 1 else "" for one in columns)
 
 
+def as_many(found: Sequence[LaunchSite], definition: n.Definition) -> frozenset[tuple[int, str]]:
+    """Axes of the grid, each with a parameter that every launch gives the number of its blocks."""
+    names = [one.name for one in definition.parameters]
+    rows: list[set[tuple[int, str]]] = []
+    for site in found:
+        given = [_size(one, site.names, 0) for one in site.arguments]
+        blocks = [_size(one, site.names, 0) for one in grid_of(site)]
+        rows.append({
+            (axis, name)
+            for axis, count in enumerate(blocks)
+            for name, text in zip(names, given, strict=False)
+            if count and count == text
+        })  # fmt: skip
+    return frozenset(set.intersection(*rows)) if rows else frozenset()
+
+
 def _sizes(site: LaunchSite, definition: n.Definition) -> list[str]:
     words = site.words(definition)
     sizes: list[str] = []

@@ -36,7 +36,7 @@ from extractors.cuda.defined import with_definitions, with_dispatchers
 from extractors.cuda.element_types import element_types
 from extractors.cuda.empty_grid import empty_grids
 from extractors.cuda.followed_tests import chosen_by
-from extractors.cuda.grid_counts import counted
+from extractors.cuda.grid_counts import as_many, counted
 from extractors.cuda.handed_null import handed_null
 from extractors.cuda.handed_on import Handings, handed_on
 from extractors.cuda.hollow import hollow, newer, stopped
@@ -192,6 +192,7 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
             hollow=hollows, left_out=left_out(mine, walker.found, callable_, path),
             asserted=assertions.before(mine), counted=counted(mine, definition),
+            as_many=as_many(mine, definition),
             habits=habits.of(mine, hosts, tops, definition),
             decisions=tuple(dict.fromkeys(
                 (*with_definitions((*warps, *tiles), texts.rows()), *grids, *chosen, *compiled,

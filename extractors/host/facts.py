@@ -47,6 +47,7 @@ class BlockSize:
 class HostFacts:
     """What host code says about one kernel; `unasked`: launches whose error nothing asks for,
     `counted`: what the axes of the grid of every launch count where that is a size as it stands,
+    `as_many`: axes of that grid, each with a parameter that says how many blocks it has,
     `left_out`: conditions of branches that launch, where no branch is for the rest, `asserted`:
     checks that release builds leave out, `files`: others that launch the kernel, whose lines stand
     beyond those of its own (`extractors.by_file`)."""
@@ -68,6 +69,7 @@ class HostFacts:
     files: tuple[str, ...] = ()
     asserted: tuple[Lines, ...] = ()
     counted: tuple[str, ...] = ()
+    as_many: frozenset[tuple[int, str]] = frozenset()
     habits: Habits = field(default_factory=Habits)
     material: Material | None = field(default=None, compare=False, repr=False)
 

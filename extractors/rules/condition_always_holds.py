@@ -64,6 +64,16 @@ void run(float* out, const float* x, int rows, int cols) {
 """
 
 
+_OF_TENSOR = vary(
+    _THREADS,
+    ("void run(float* out, const float* x, int rows, int cols)",
+     "void run(torch::Tensor out, torch::Tensor x)"),
+    ("  twice<<<rows, 256>>>(out, x, rows, cols);",
+     "  const int64_t blocks = x.size(0);\n  const int64_t count = x.size(0);\n"
+     "  twice<<<blocks, 256>>>(out.data_ptr<float>(), x.data_ptr<float>(), count, x.size(1));"),
+)  # fmt: skip
+
+
 class ConditionAlwaysHolds(Rule):
     """Lanes are compared with their own extent, a block index with the size of the grid, a counter
     with the bound of its loop: the mask or branch that asks for it takes nothing out."""
@@ -72,6 +82,7 @@ class ConditionAlwaysHolds(Rule):
     dialects = ("cuda", "cutile", "triton")
     matches = (
         Case(_THREADS, "never holds"),
+        Case(_OF_TENSOR, "never holds"),
         Case(_ROWS, "always hold"),
         Case(_EXACT, "never hold"),
         Case(_WHOLE, "always hold"),
@@ -89,6 +100,9 @@ class ConditionAlwaysHolds(Rule):
         ),
         NearMiss(
             vary(_THREADS, ("x, rows, cols);", "x, rows - 1, cols);")), why="another number"
+        ),
+        NearMiss(
+            vary(_OF_TENSOR, ("count = x.size(0)", "count = out.size(0)")), why="another extent"
         ),
         NearMiss(
             vary(_ROWS, ("(at < T) & (at < n)", "at < n")),
@@ -149,7 +163,10 @@ def _of_blocks(subject: Subject) -> Iterator[tuple[Node, bool]]:
         block, size = (right, left) if turned else (left, right)
         if block is None or size is None or block.kind is not AtomKind.BLOCK:
             continue
-        if size.kind is AtomKind.PARAMETER and sizes.get(block.axis) == size.value:
+        same = sizes.get(block.axis) == size.value
+        if size.kind is AtomKind.PARAMETER and (
+            same or (block.axis, size.value) in subject.host.as_many
+        ):
             yield node, node.op.kind in (OpKind.LT, OpKind.GT)
 
 
