@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from extractors.host.conditions import parts
@@ -11,6 +12,7 @@ from extractors.host.expr import distinct_atoms
 from extractors.host.facts import Material
 from extractors.host.render import UNKNOWN
 from extractors.host.values import Expr, Value
+from extractors.syntax.nodes import each
 from kb.evidence import Lines
 
 _SIZES = frozenset({"dim", "shape"})
@@ -28,7 +30,17 @@ def divisors(material: Material, launch: LaunchRecord) -> Iterator[tuple[Expr, s
                 text = names.text(by) if not _counted(by) & asked else UNKNOWN
                 if UNKNOWN not in text and len(text) < 80:
                     made = material.made(launch, name) if name else grid_lines(material)
-                    yield part, text, set(made or (launch.lines,))
+                    divides = [one for one in made if _divides(material, one)]
+                    yield part, text, set(divides or made or (launch.lines,))
+
+
+def _divides(material: Material, lines: Lines) -> bool:
+    """Whether something is divided there, as it is written."""
+    tree = material.origins.tree if material.origins is not None else None
+    return any(
+        isinstance(node.op, ast.FloorDiv | ast.Mod) and lines[0] <= node.lineno <= lines[1]
+        for node in (each(tree, ast.BinOp) if tree is not None else ())
+    )
 
 
 def _zero_with(part: Expr) -> Iterator[Expr]:
@@ -65,10 +77,17 @@ def _asked(material: Material, launch: LaunchRecord) -> set[Value]:
         for part in parts(cond):
             none = (0,) if part.op in ("==", "!=") else (0, 1)
             if any(isinstance(arg, int) and arg in none for arg in part.args):
-                found.update(one for one in parts(part) if one.op in _SIZES)
+                late = {one for whole in parts(part) if _quotient(whole) for one in parts(whole)}
+                found.update(one for one in parts(part) if one.op in _SIZES and one not in late)
                 found.update(
                     one.args[0]
                     for one in parts(part)
                     if one.op == "attr" and one.args[1] in ("numel", "size", "shape")
-                )
+                    and one not in late
+                )  # fmt: skip
     return found
+
+
+def _quotient(part: Expr) -> bool:
+    """Whether an extent divides: who asks for the quotient has divided before."""
+    return part.op in ("//", "%") and isinstance(part.args[1], Expr)
