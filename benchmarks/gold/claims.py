@@ -268,6 +268,7 @@ DEFECTS = {
     "divided by none": re.compile(
         r"\bdivision by zero\b|\bdivides? by (?:it|zero|0)\b|\basks whether it is zero\b"
     ),
+    "asked at each launch": re.compile(r"\b(?:on|at|before) every (?:launch|call)\b"),
     "error not asked for": re.compile(
         r"\basks for no error\b|\blaunch errors? (?:(?:is|are) )?not asked"
         r"|\basking for the launch error|\bresults? of (?:the launch|cudaLaunch\w+) (?:is|are) "

@@ -64,10 +64,12 @@ class Habit:
 @dataclass(frozen=True, slots=True)
 class Habits:
     """What the functions do that launch a kernel: calls whose result nothing takes, variables that
-    keep what the first device answered, launches that name no stream beside tensors that have one,
-    and parameters that are handed the address of a tensor nothing is asked of."""
+    keep what the first device answered, questions to the runtime before every launch, launches
+    that name no stream beside tensors that have one, and parameters that are handed the address of
+    a tensor nothing is asked of."""
 
     dropped: tuple[Habit, ...] = ()
     kept: tuple[Habit, ...] = ()
+    repeated: tuple[Habit, ...] = ()
     streamless: tuple[Lines, ...] = ()
     loose: tuple[Habit, ...] = ()
