@@ -10,17 +10,21 @@ from kb.analysis.agreement import agreements
 from kb.analysis.alignment import aligned_arrays, vector_ends, whole_vectors
 from kb.analysis.contents import contents
 from kb.analysis.contracts import contracts
+from kb.analysis.covered_parts import covered_parts
 from kb.analysis.devices import devices
 from kb.analysis.facts import Facts
+from kb.analysis.few_numbers import divides_by_loaded, few_numbers
 from kb.analysis.fixed_arrays import enough_threads, fixed_arrays
 from kb.analysis.fixed_block import fixed_block
 from kb.analysis.flags import unless
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.loaded_places import loaded_places
+from kb.analysis.numbered_tiles import numbered_tiles
 from kb.analysis.own_memory import own_memory
 from kb.analysis.parameters import tile_extents
 from kb.analysis.resources import resources
+from kb.analysis.same_types import same_types
 from kb.analysis.symbolic import AtomKind
 from kb.analysis.waiting import waiting
 from kb.analysis.whole_parts import (
@@ -70,6 +74,11 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         quotients,
         shared_heads,
         divided_by,
+        divides_by_loaded,
+        covered_parts,
+        numbered_tiles,
+        few_numbers,
+        same_types,
         sizes_of_arrays,
         resources,
         devices,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kb.analysis.accesses import Access, Mode
 from kb.analysis.facts import Facts
+from kb.analysis.flags import unless
 from kb.analysis.graph import Lines, Node
 from kb.analysis.parameters import roles_of
 from kb.analysis.symbolic import Atom, AtomKind, Expr
@@ -100,14 +101,18 @@ def divided_by(facts: Facts) -> Iterator[Constraint]:
     for node in divisions:
         value, by = node.op.inputs[:2]
         divisor = facts.values.expr(by).atom
-        if divisor is None or divisor.kind is not AtomKind.PARAMETER or facts.guards(node):
+        if divisor is None or divisor.kind is not AtomKind.PARAMETER:
+            continue
+        flags = unless(facts, node)
+        if len(flags) < len(facts.guards(node)):
             continue
         if roles.get(divisor.value) not in (ParameterRole.SCALE, ParameterRole.SCALAR):
             continue
         summed = any(facts.graph.rests_on(value, one) for one in facts.reductions)
         if not summed and (facts.values.literal(value) is None or _scales(facts, node)):
+            without = "".join(f"{one} or " for one in flags)
             yield implied(
-                f"{divisor.text} != 0",
+                f"{without}{divisor.text} != 0",
                 f"the kernel divides by {divisor.text}",
                 "refuse zero before the launch, or leave the division out where it is not wanted",
                 node.lines,
