@@ -71,11 +71,12 @@ def readable(text: str) -> bool:
 
 
 def _computed(material: Material, sites: list[LaunchRecord], names: Names) -> Iterator[Constraint]:
-    """Sizes that the host rounds or divides: the kernel counts on the relation."""
+    """Sizes that the host rounds, divides, or counts the parts of: the kernel counts on the
+    relation."""
     first = sites[0]
     for name, value in first.args:
         value = _settled(value, first, name)
-        if not isinstance(value, Expr) or not _rounds(value):
+        if not isinstance(value, Expr) or not (_rounds(value) or _packed(value)):
             continue
         if any(_settled(dict(s.args).get(name), s, name) != value for s in sites[1:]):
             continue
@@ -138,6 +139,12 @@ def _rounds(value: Value) -> bool:
             rounded |= item.op in _ROUNDED
             pending.extend(item.args)
     return rounded and any(atom.op in ("dim", "sym") for atom in atoms(value))
+
+
+def _packed(value: Expr) -> bool:
+    """The extent of one array times a number that is passed: what an element of it holds."""
+    sides = [arg for arg in value.args if isinstance(arg, Expr)] if value.op == "*" else []
+    return sorted(one.op for one in sides) == ["dim", "sym"]
 
 
 def _settled(value: Value, launch: LaunchRecord, name: str) -> Value:
