@@ -42,8 +42,8 @@ def exact_grids(facts: Facts, host: HostFacts) -> Iterator[Constraint]:
     if told:
         yield implied(
             " and ".join(told),
-            "every block stores what it computes, and the kernel does not ask whether its row is "
-            "there",
+            "every block reads and stores at its own place, and the kernel does not ask whether "
+            "its row is there",
             "launch as many blocks, or let the kernel compare its number with the rows",
             written(material, sites[0]),
         )
@@ -109,24 +109,36 @@ def _axes(place: Place) -> set[int]:
 
 
 def _stored(facts: Facts) -> set[int]:
-    """Axes whose block index says where something is stored."""
-    stores = [
-        store
-        for store in facts.stores
-        if store.mode is Mode.POINTER
-        or (store.check_bounds and facts.values.literal(store.check_bounds) is False)
+    """Axes whose block index says where something is stored, or read without a check, the further
+    the more blocks there are."""
+    open_ = [
+        access
+        for access in facts.accesses
+        if (access.is_store and access.mode is Mode.POINTER)
+        or (access.check_bounds and facts.values.literal(access.check_bounds) is False)
     ]
-    return {axis for store in stores for index in store.index for axis in _axes(index)}
+    return {axis for access in open_ for index in access.index for axis in _growing(index)}
+
+
+def _growing(place: Place) -> set[int]:
+    """Axes whose block index a place grows with: not those of which a remainder alone is taken."""
+    found: set[int] = set()
+    for atom in place.top():
+        if atom.kind is AtomKind.BLOCK:
+            found.add(atom.axis)
+        elif atom.kind is AtomKind.FLOOR_DIV:
+            found |= _growing(atom.args[0])
+    return found
 
 
 def _asked(facts: Facts) -> set[int]:
     """Axes whose block index anything is compared with, that a loop begins or ends at, or that is
-    taken apart or held below a number."""
+    held below a number."""
     found: set[int] = set()
     for node in facts.graph.of(*COMPARISONS):
         for side in sides(facts, node):
             found |= _axes(side)
-    for node in facts.graph.of(OpKind.MINIMUM, OpKind.MAXIMUM, OpKind.MOD):
+    for node in facts.graph.of(OpKind.MINIMUM, OpKind.MAXIMUM):
         for value in node.op.inputs[:2]:
             found |= _axes(facts.values.expr(value))
     for loop in facts.loops:

@@ -136,6 +136,30 @@ def told(text: str) -> set[str]:
             False,
             id="the kernel asks for its row",
         ),
+        pytest.param(
+            vary(ROWS, ("tl.load(y + at,", "tl.load(y + tl.program_id(0) % n + tl.arange(0, T),")),
+            "grid[0] == x.shape[0]",
+            True,
+            id="a remainder says where something else is read",
+        ),
+        pytest.param(
+            vary(ROWS, ("    at = tl.program_id(0)", "    at = (tl.program_id(0) % n)")),
+            "grid[0] == x.shape[0]",
+            False,
+            id="a remainder of the block says where is stored",
+        ),
+        pytest.param(
+            vary(
+                TILES,
+                (
+                    "    v = ct.load(x,",
+                    "    s = ct.gather(x, (i, 0), check_bounds=False)\n    v = s + ct.load(x,",
+                ),
+            ),
+            "grid[0] == x.shape[0]",
+            False,
+            id="rows that the host divides for",
+        ),
         pytest.param(TILES, "x.shape[-1] > 0", True, id="the host divides by it"),
         pytest.param(TILES, "grid[0] == x.shape[0]", False, id="tiles end with the array"),
     ],
