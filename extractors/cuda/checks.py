@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
 from extractors.cuda.matched import matched, matches
+from extractors.cuda.plain_text import is_plain, with_functions
 from extractors.cuda.render import shown
 from kb.dialects.cuda import ERROR_CODES
 from kb.dialects.cuda_libraries import DISPATCHES
@@ -39,9 +40,8 @@ CHECKS = frozenset(_CHECKS) - {"CHECK", "CHECK_EQ", "CHECK_LE", "CHECK_GE", "ass
 _STOPS = frozenset({"exit", "abort", "std::exit", "std::abort", "std::terminate"})
 _OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _NAME = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
-_PLAIN = re.compile(r"[\w\s.()\[\]%*/+<>=!-]+")
-_CALL = re.compile(r"(?!\b(?:and|or|not|bytes_of|is_power_of_two)\b)\b\w+\s*\(")
-_WORDS = frozenset({"and", "or", "not", "True", "False", "none", "bytes_of", "is_power_of_two"})
+_WORDS = frozenset({"and", "or", "not", "True", "False", "none", "bytes_of", "is_power_of_two",
+                    "min", "max", "cdiv"})  # fmt: skip
 _NUMBERS = {"INT32_MAX": "2147483647", "INT_MAX": "2147483647", "UINT32_MAX": "4294967295"}
 _TYPES = {"Half": "float16", "Float16": "float16", "BFloat16": "bfloat16", "Float": "float32",
           "Float32": "float32", "Double": "float64", "Int": "int32", "Int32": "int32",
@@ -317,7 +317,7 @@ def with_made(checks: Iterable[Check], names: Mapping[str, n.Expr | n.Variable])
             scoped = isinstance(value, n.Name) and value.scope is not None
             plain = isinstance(value, n.Name | n.Field | n.Call) and not scoped
             text = shown(value) if plain else ""
-            if name not in made and _PLAIN.fullmatch(text) and not _CALL.search(text):
+            if name not in made and is_plain(with_functions(text)):
                 made[name] = text
                 pending += [one for one in _NAME.findall(text) if one.isidentifier()]
         yield replace(check, made=tuple(made.items()))
@@ -363,6 +363,7 @@ def in_words(
     with `whole`, of anything else. Other names stay, unless a parameter is called so; with `own`
     names of a function, it may speak of anything that these do not mean."""
     text = _BYTES.sub(r"bytes_of(\1)", _POWER.sub(r"is_power_of_two(\1)", text))
+    text = with_functions(text)
     text = _GIVEN.sub(lambda one: f"{one[2]} {'==' if one[1] else '!='} none", text)
     text = _LARGEST.sub(lambda one: _NUMBERS[f"{one[1].upper()}_MAX"], text)
     text = _ADDRESS.sub(r"\1.address", _LAST.sub(r"\1.\2[-1]", text))
@@ -386,5 +387,4 @@ def in_words(
 
     clashes: list[str] = []
     made = _NAME.sub(renamed, text)
-    plain = _PLAIN.fullmatch(made) and not _CALL.search(made)
-    return made if plain and (any(known) or own is not None) and not clashes else None
+    return made if is_plain(made) and (any(known) or own is not None) and not clashes else None
