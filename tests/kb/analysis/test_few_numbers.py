@@ -97,6 +97,16 @@ def product(a, b, out, T: tl.constexpr):
         pytest.param(_FEW, "s.values != 0", id="divided by"),
         pytest.param(_TILES, "w.numel >= 1", id="a tile of one number"),
         pytest.param(_THREADS, "s.numel >= 3", id="of threads"),
+        pytest.param(
+            vary(_THREADS, ("float by = s[2];", "float by = s == nullptr ? 1.0f : s[2];")),
+            "s == none or s.numel >= 3",
+            id="of threads, where it is there",
+        ),
+        pytest.param(
+            vary(_THREADS, ("float by = s[2];", "float by = 1.0f; if (s != nullptr) by = s[2];")),
+            "s == none or s.numel >= 3",
+            id="of threads, in a branch where it is there",
+        ),
         pytest.param(_PARTS, "grid[0] * part >= rows", id="a loop over a part"),
         pytest.param(_PARTS_TILES, "grid[0] * part >= rows", id="a loop with two ends"),
         pytest.param(_NUMBERED, "not LIST or at.tile == T", id="numbers of tiles"),
@@ -118,6 +128,11 @@ def test_told(text: str, expression: str) -> None:
             vary(_THREADS, ("float by = s[2];", "float by = 0.0f; if (n > 4) { by = s[2]; }")),
             "s.numel",
             id="read on a condition",
+        ),
+        pytest.param(
+            vary(_THREADS, ("float by = s[2];", "float by = n > 4 ? s[2] : 0.0f;")),
+            "s.numel",
+            id="read on one side of a choice",
         ),
         pytest.param(
             vary(_PARTS, ("range(first, tl", "range(0, tl")), "grid[0] * part", id="from the first"
