@@ -126,8 +126,10 @@ def _growing(place: Place) -> set[int]:
     for atom in place.top():
         if atom.kind is AtomKind.BLOCK:
             found.add(atom.axis)
-        elif atom.kind is AtomKind.FLOOR_DIV:
+        elif atom.kind in (AtomKind.FLOOR_DIV, AtomKind.CEIL_DIV):
             found |= _growing(atom.args[0])
+        elif atom.kind in (AtomKind.CHOICE, AtomKind.OPAQUE):
+            found |= {axis for one in atom.args for axis in _growing(one)}
     return found
 
 
