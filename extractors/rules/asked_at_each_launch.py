@@ -107,7 +107,7 @@ class AskedAtEachLaunch(Rule):
             told = ", ".join(f"`{name}`" for name in names)
             yield self.finding(
                 subject,
-                f"{told} is called again before every launch, and the host spends the time each "
+                f"{told} {'are' if len(names) > 1 else 'is'} called again before every launch, and the host spends the time each "
                 "time: once for each kernel and device is enough",
                 "do it once, for the most that is needed, and keep the answer",
                 [one.lines for one in subject.host.habits.repeated],
