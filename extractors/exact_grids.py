@@ -135,12 +135,13 @@ def _growing(place: Place) -> set[int]:
 
 def _asked(facts: Facts) -> set[int]:
     """Axes whose block index anything is compared with, that a loop begins or ends at, or that is
-    held below a number."""
+    held below a number; of threads also those that branches tell apart by a remainder."""
     found: set[int] = set()
     for node in facts.graph.of(*COMPARISONS):
         for side in sides(facts, node):
             found |= _axes(side)
-    for node in facts.graph.of(OpKind.MINIMUM, OpKind.MAXIMUM):
+    parities = (OpKind.MOD,) if facts.of_threads else ()
+    for node in facts.graph.of(OpKind.MINIMUM, OpKind.MAXIMUM, *parities):
         for value in node.op.inputs[:2]:
             found |= _axes(facts.values.expr(value))
     for loop in facts.loops:

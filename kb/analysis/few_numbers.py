@@ -92,6 +92,9 @@ def _given(facts: Facts, array: str) -> str:
     asks = any(
         array in (facts.graph.core(value) for value in node.op.inputs[:2])
         for node in facts.graph.of(OpKind.EQ, OpKind.NE)
+    ) or any(
+        facts.graph.core(node.op.inputs[0]) == array
+        for node in facts.graph.of(OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT)
     )
     return f"{array} == none or " if asks else ""
 
@@ -110,7 +113,7 @@ def _asks_for_array(facts: Facts, branch: Node) -> bool:
     """Whether a branch asks whether an array is there."""
     test = facts.graph.producer(facts.graph.core(branch.op.inputs[0]))
     arrays = {p.name for p in facts.kernel.entry.parameters if p.kind is ParameterKind.ARRAY}
-    return (
+    return facts.graph.core(branch.op.inputs[0]) in arrays or (
         test is not None
         and test.op.kind in (OpKind.EQ, OpKind.NE)
         and any(facts.graph.core(value) in arrays for value in test.op.inputs[:2])

@@ -103,6 +103,11 @@ def product(a, b, out, T: tl.constexpr):
             id="of threads, where it is there",
         ),
         pytest.param(
+            vary(_THREADS, ("float by = s[2];", "float by = s ? s[2] : 1.0f;")),
+            "s == none or s.numel >= 3",
+            id="of threads, a pointer as a condition",
+        ),
+        pytest.param(
             vary(_THREADS, ("float by = s[2];", "float by = 1.0f; if (s != nullptr) by = s[2];")),
             "s == none or s.numel >= 3",
             id="of threads, in a branch where it is there",
