@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
+from extractors.patterns.cases_gluon import PRODUCT_GLUON
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -20,6 +21,7 @@ _TAPS_TILE = vary(
     PRODUCT, ("in range(ct.num_tiles(a, axis=1, shape=(TM, TK)))", "in ct.static_iter(range(4))")
 )
 
+_TAPS_GLUON = vary(PRODUCT_GLUON, ("in range(R * S * (C // TK))", "in gl.static_range(4)"))
 
 _UNROLLED_THREADS = """__global__ void taps(const float* x, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -148,6 +150,7 @@ class StaticUnrolling(Pattern):
             "static_range/static_iter",
         ),
         Case(_TAPS_TILE, "static_range/static_iter"),
+        Case(_TAPS_GLUON, "static_range/static_iter"),
         Case(_UNROLLED_THREADS, "static_range/static_iter"),
         Case(_PARTLY, "unrolled by 2"),
         Case(_INNER, "static_range/static_iter"),
@@ -221,10 +224,11 @@ class StaticUnrolling(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Where]] = {}
         kept = {loop.node for loop in facts.loops}
-        for node in facts.threads.of(OpKind.FOR):
+        graph = facts.threads if facts.of_threads else facts.graph
+        for node in graph.of(OpKind.FOR):
             if not facts.of_threads and node not in kept:
                 continue
-            walked = facts.threads.producer(facts.threads.through(node.op.inputs[0], VIEWS))
+            walked = graph.producer(graph.through(node.op.inputs[0], VIEWS))
             value = self._asked(facts, walked) if walked is not None else ""
             if value:
                 found.setdefault(value, []).extend((walked, node))
