@@ -50,6 +50,15 @@ _OPERATOR = "    if w is None:\n        torch.ops.mine.rows(x, out)\n        ret
 REGISTERED = vary(ROWS_POINTER, ("    kern[", _OPERATOR + "    kern["))
 """An operator that is registered with torch writes the results where an array is missing."""
 REGISTERED_TILE = vary(ROWS_TILE, ("    ct.launch", _OPERATOR + "    ct.launch"))
+_PLACED = "    if x.shape[0] < 8:\n        out[w] = x\n        return out\n"
+SCATTERED = vary(ROWS_POINTER, ("    kern[", _PLACED + "    kern["))
+"""Rows put where an array says, without a kernel, where there are few."""
+FOREIGN = vary(
+    ROWS_POINTER,
+    ("\ndef host(", "\nfrom elsewhere import wide\n\ndef host("),
+    ("    kern[", _IF + _WIDE + "    kern["),
+)
+"""A kernel of another module on one side of a test."""
 _OWN = '@torch.library.triton_op("mine::rows", mutates_args=())\ndef host('
 _BOUND = (_IF + _WIDE, "    one = wide if x.shape[1] > 4096 else kern\n")
 _SMS = "    sms = torch.cuda.get_device_properties(0).multi_processor_count\n"
@@ -111,6 +120,8 @@ CASES = (
     HostCase(_CHOSEN, vary(TWO_POINTER, ("x.shape[1] > 4096", f"x.shape[1] > 4096 and {_DEVICE}"))),
     HostCase(_TARGET, vary(TWO_POINTER, ("x.shape[1] > 4096", f"x.shape[1] > 4096 and {_DEVICE}"))),
     HostCase(_TARGET, vary(TWO_TILE, (_IF, f"    new = {_DEVICE}\n    if new:\n"))),
+    HostCase(_CHOSEN, FOREIGN),
+    HostCase(_INSTEAD, SCATTERED),
     HostCase(_INSTEAD, HELPED),
     HostCase(_INSTEAD, HELPED_TILE),
     HostCase(_INSTEAD, REGISTERED),
@@ -142,6 +153,8 @@ MISSES = (
     HostMiss(_CHOSEN, vary(TABLE_TILE, ('"wide": wide, ', "")), "a table of one kernel"),
     HostMiss(_CHOSEN, vary(TWO_POINTER, ("        return out\n", "")), "both run for wide rows"),
     HostMiss(_CHOSEN, vary(TWO_TILE, ("        return out\n", "")), "both run for wide rows"),
+    HostMiss(_CHOSEN, vary(FOREIGN, ("        return out\n", "")), "both run for wide rows"),
+    HostMiss(_INSTEAD, vary(SCATTERED, ("out[w] = x", "out[0] = x")), "one row, at a known place"),
     HostMiss(
         _INSTEAD,
         vary(HELPED, ("    if w is", "    x = torch.randn(x.shape)\n    if w is")),

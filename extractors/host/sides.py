@@ -109,12 +109,13 @@ class Routes:
         return node.name in self.kernels and bool(node.decorator_list)
 
     def of(self, block: Iterable[ast.AST]) -> frozenset[str]:
-        """Kernels that a piece of code leads to."""
+        """Kernels that a piece of code leads to, and kernels of other modules that it launches."""
         found: set[str] = set()
         for node in block:
             for name in _named(node):
                 found |= {name} & self.kernels or self._leads.get(name, frozenset())
                 found |= self._local.get(name, frozenset())
+            found |= self._taken & _launched(node)
         return frozenset(found)
 
     def leads(self, name: str) -> frozenset[str]:
@@ -173,12 +174,14 @@ class Routes:
     def _computes(self, block: _Block, read: set[str], kept: Set[str] = frozenset()) -> bool:
         """Whether a block gives back or binds what a function of torch computes, or gives back, or
         keeps under a name that the other side sets, too, what a method of one of the names `read`
-        by the other side does."""
+        by the other side does; or puts elements of one of those where another of them says."""
         for node in block:
             for one in walk(node):
                 made = one.value if isinstance(one, ast.Return | ast.Assign) else None
                 same = isinstance(one, ast.Return) or not kept.isdisjoint(_assigned(one))
                 names = read if same else set()
+                if _scattered(one, read):
+                    return True
                 if isinstance(made, ast.Call) and self._computed(made, names):
                     return True
                 if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call):
@@ -252,6 +255,27 @@ def _named(node: ast.AST) -> frozenset[str]:
             if isinstance(space.value, ast.Attribute) and space.value.attr == "ops":
                 found.add(f"{space.attr}::{one.attr}")
     return frozenset(found)
+
+
+@lru_cache(maxsize=4096)
+def _launched(node: ast.AST) -> frozenset[str]:
+    """Names that a piece of code launches in the way of Triton, `kernel[grid](…)`."""
+    called = (call.func.value for call in each(node, ast.Call)
+              if isinstance(call.func, ast.Subscript))  # fmt: skip
+    return frozenset(one.id for one in called if isinstance(one, ast.Name))
+
+
+def _scattered(node: ast.AST, read: Set[str]) -> bool:
+    """Whether elements of one of these arrays are put where another of them says."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Name):
+        return False
+    placed = {
+        one.id
+        for to in node.targets
+        if isinstance(to, ast.Subscript)
+        for one in each(to.slice, ast.Name)
+    }
+    return node.value.id in read and bool(placed & read - {node.value.id})
 
 
 def _blocks(function: ast.FunctionDef) -> Iterator[tuple[list[ast.stmt], list[ast.stmt]]]:
