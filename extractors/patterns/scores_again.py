@@ -69,7 +69,8 @@ _DECAYED = vary(
 class ScoresAgain(Pattern):
     """Two products of four arrays: the first meets an operand of the second in a third product, and
     the second meets operands of the first in others; or both are multiplied by one tile, and the
-    first meets an operand of the second. The first are the scores, the second their gradient."""
+    first meets an operand of the second. The first are the scores, the second their gradient; other
+    products of the same arrays that a product takes on are computed again like them."""
 
     name = "scores-computed-again-for-their-gradient"
     axis = "recompute"
@@ -120,6 +121,9 @@ class ScoresAgain(Pattern):
                 both = (first, second) if len(met) == len(back) else scores[min(scores)]
                 found |= dict.fromkeys(both)
         found = found or dict.fromkeys(_decayed_alike(facts, given))
+        alike = {given[p] for p in found if p in plain}
+        met_again = {source for _, source, _ in made}
+        found |= dict.fromkeys(p for p in plain if given[p] in alike and p in met_again)
         if found:
             yield self.decide(facts, "scores computed again", found)
 
@@ -146,7 +150,7 @@ def _meets(facts: Facts, product: Node, made: Node, arrays: frozenset[str | None
     """Whether one side of a product is what was made, and the other one of the arrays."""
     sides = [product.op.operand(role) or "" for role in ("lhs", "rhs")]
     return any(
-        made in elementwise(facts, one) and _arrays(facts, other) & arrays
+        made in elementwise(facts, one) and arrays_of(facts, other) & arrays
         for one, other in (sides, sides[::-1])
     )
 
@@ -154,11 +158,11 @@ def _meets(facts: Facts, product: Node, made: Node, arrays: frozenset[str | None
 def _given(facts: Facts, product: Node) -> frozenset[str | None]:
     """Arrays of a product of two loaded tiles; empty for any other."""
     sides = [product.op.operand(role) for role in ("lhs", "rhs")]
-    arrays = [_arrays(facts, side) for side in sides]
+    arrays = [arrays_of(facts, side) for side in sides]
     return frozenset().union(*arrays) if all(len(one) == 1 for one in arrays) else frozenset()
 
 
-def _arrays(facts: Facts, value: str | None) -> set[str | None]:
+def arrays_of(facts: Facts, value: str | None) -> set[str | None]:
     """The arrays of the tiles that a value is made of without a product; empty with one."""
     if value is None or facts.graph.roots(value, *CONTRACTIONS):
         return set()
@@ -197,7 +201,7 @@ def _made(facts: Facts, product: Node) -> Iterator[tuple[Node, Node, set[str | N
     other side's arrays."""
     sides = [product.op.operand(role) for role in ("lhs", "rhs")]
     for one, other in (sides, sides[::-1]):
-        arrays = _arrays(facts, other)
+        arrays = arrays_of(facts, other)
         for node in _round(facts, one) if one is not None and arrays else ():
             if node.op.kind in CONTRACTIONS:
                 yield product, node, arrays

@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
+from extractors.patterns.scores_again import arrays_of
 from kb.analysis.facts import Facts
 from kb.analysis.graph import TURNS, Node
 from kb.analysis.idioms import Mask, between_lanes, masks, queries_first, recomputed
@@ -154,6 +155,7 @@ class TransposedScore(Pattern):
                 if later[0] == 1 and not turned:
                     where = told.setdefault("S^T = K Q^T so P^T is produced directly", [])
                     where += [facts.turned(score.op.operand("rhs")), score, product]
+                    where += [n for pair in self._whole(facts, score) for n in pair]
                 elif later[0] == 0 and turned:
                     where = told.setdefault("S = QK^T then transpose P for P^T dO", [])
                     where += [score, *turned, product]
@@ -175,6 +177,16 @@ class TransposedScore(Pattern):
                     if node in elementwise(facts, product.op.operand("lhs") or ""):
                         yield score, product
 
+    def _whole(self, facts: Facts, score: Node) -> Iterable[tuple[Node, Node]]:
+        """Products of the same two arrays on tiles that are kept whole, each with a product of the
+        result, which is not turned."""
+        sides = _sides(facts, score)
+        for other in facts.contractions if all(sides) else ():
+            if other is not score and _sides(facts, other) == sides:
+                for product in self._second(facts, other):
+                    if not self._turns(facts, product):
+                        yield other, product
+
     def _second(self, facts: Facts, score: Node) -> list[Node]:
         """Products whose left operand is computed from the score."""
         return [
@@ -188,6 +200,11 @@ class TransposedScore(Pattern):
         stop = CONTRACTIONS | {OpKind.EXP, OpKind.EXP2}
         nodes = facts.graph.upstream(product.op.operand("lhs") or "", lambda n: n.op.kind in stop)
         return [n for n in nodes if n.op.kind in TURNS and not facts.held_loads(n.op.inputs[0])]
+
+
+def _sides(facts: Facts, product: Node) -> list[set[str | None]]:
+    """The arrays of the left and of the right operand of a product, where no product is in them."""
+    return [arrays_of(facts, product.op.operand(role)) for role in ("lhs", "rhs")]
 
 
 def _later(facts: Facts, comparison: Node) -> int | None:
