@@ -34,9 +34,26 @@ _BACK = vary(
 )
 
 
+_GRADIENTS = (
+    POINTER
+    + """
+@triton.jit
+def back(g, a, b, da, db, n, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    gy = tl.load(g + at, mask=at < n)
+    v = tl.load(a + at, mask=at < n).to(tl.float32)
+    u = tl.load(b + at, mask=at < n)
+    s = tl.sigmoid(v)
+    tl.store(db + at, gy * v * s, mask=at < n)
+    tl.store(da + at, gy * u * (s + v * s * (1 - s)), mask=at < n)
+"""
+)
+
+
 class GateApart(Pattern):
     """An activation of elements of one array multiplies the elements of another one at the same
-    places, and nothing else is read that is as wide."""
+    places, and nothing else is read that is as wide; or a gradient is multiplied by the activation
+    in one result, and in the other by its derivative and those elements."""
 
     name = "gate-and-up-in-two-arrays"
     axis = "operand_layout"
@@ -44,10 +61,16 @@ class GateApart(Pattern):
     matches = (
         Case(_APART, "gate and up as two tensors"),
         Case(GATE_TILE, "gate and up as two tensors"),
+        Case(_GRADIENTS, "gate and up as two tensors"),
     )
     near_misses = (
         NearMiss(GATE, why="both halves lie in one array"),
         NearMiss(_BACK, why="a gradient times a derivative"),
+        NearMiss(
+            vary(_GRADIENTS, ("b + at, mask=at < n)", "a + n + at, mask=at < n)")),
+            why="both halves lie in one array",
+        ),
+        NearMiss(vary(_GRADIENTS, ("gy * u * (", "gy * (")), why="nothing was gated"),
         NearMiss(vary(_APART, ("tl.load(b + at, mask=at < n)", "tl.load(b)")), why="one number"),
         NearMiss(
             vary(_APART, ("tl.load(b + at, mask=at < n)", "tl.load(b + tl.arange(0, T))")),
@@ -57,10 +80,15 @@ class GateApart(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.of_threads or facts.contractions or facts.reductions or differentiated(facts):
+        if facts.of_threads or facts.contractions or facts.reductions:
             return
         wide = [a for a in facts.loads if a.array is not None and is_wide(facts, a.value)]
-        if len({a.array for a in wide}) != 2 or not gates(facts, activated(facts)):
+        if taken := differentiated(facts):
+            own = {a.array for one, _ in taken for a in facts.feeding(one.result)}
+            wide = _gated(facts, own, wide)
+        elif not gates(facts, activated(facts)):
+            return
+        if len({a.array for a in wide}) != 2:
             return
         pairs = [(one, two) for one in wide for two in wide if _alike(one, two)]
         if pairs:
@@ -68,6 +96,17 @@ class GateApart(Pattern):
             where: list[Where] = [*facts.declared(*names), *dict.fromkeys(wide)]
             where += [n for a in dict.fromkeys(wide) for n in _moved(facts, a)]
             yield self.decide(facts, "gate and up as two tensors", where)
+
+
+def _gated(facts: Facts, own: set[str | None], wide: list[Access]) -> list[Access]:
+    """Loads of the array whose activation is differentiated, and of the one that it multiplied: one
+    result is made of the first and a gradient, another of all three."""
+    made = [{a.array for a in facts.feeding(s.value) if a in wide} for s in facts.stores]
+    every = {a.array for a in wide}
+    rest = {array for arrays in made if own < arrays < every for array in every - arrays}
+    if len(own) != 1 or len(every) != 3 or every not in made or len(rest) != 1:
+        return []
+    return [a for a in wide if a.array in own | rest]
 
 
 def _alike(one: Access, two: Access) -> bool:
