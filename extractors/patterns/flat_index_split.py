@@ -130,6 +130,17 @@ def partners(x, by, out, T: tl.constexpr):
     tl.store(out + at, other * tl.load(by + at // 2))
 """
 )
+_SHARED = (
+    POINTER
+    + """
+@triton.jit
+def scaled(x, by, out, n, per, T: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n)
+    tl.store(out + row * n + at, v * tl.load(by + row // per * n + at, mask=at < n), mask=at < n)
+"""
+)
 _WARPS = (32, 64)
 _SIZES = (AtomKind.PARAMETER, AtomKind.EXTENT)
 
@@ -137,7 +148,8 @@ _SIZES = (AtomKind.PARAMETER, AtomKind.EXTENT)
 class FlatIndexSplit(Pattern):
     """Positions of lanes, rounds or loaded places are divided by an extent, and both quotient and
     remainder address memory, or the remainder of the quotient does; or the quotient of a loop's
-    positions."""
+    positions. Or a block that has a row of its own finds a row that several share by the quotient
+    or the remainder of its number."""
 
     name = "flat-index-taken-apart-by-division"
     axis = "index_derivation"
@@ -158,6 +170,8 @@ class FlatIndexSplit(Pattern):
         Case(_ROUTE, "recomputed div"),
         Case(_STARTS, "recomputed div"),
         Case(_PARTNERS, "recomputed div"),
+        Case(_SHARED, "recomputed div"),
+        Case(vary(_SHARED, ("row // per", "row % per")), "recomputed div"),
     )
     near_misses = (
         NearMiss(
@@ -193,6 +207,14 @@ class FlatIndexSplit(Pattern):
             why="rounds are counted",
         ),
         NearMiss(vary(_SLOT, ("slot % size * row", "row")), why="a page, and no place in it"),
+        NearMiss(
+            vary(_SHARED, ("row // per * n", "row // per * n + row % per")),
+            why="the number of the block is taken apart",
+        ),
+        NearMiss(
+            vary(_SHARED, ("row = tl.program_id(0)", "row = tl.program_id(0) // per")),
+            why="no row of the block's own",
+        ),
         NearMiss(ADD_POINTER, why="the flat index is the address"),
         NearMiss(ADD_THREADS, why="the flat index is the address"),
         NearMiss(PRODUCT, why="tiles are placed by block ids"),
@@ -222,6 +244,8 @@ class FlatIndexSplit(Pattern):
         divided = divided_positions(facts)
         if divided:
             yield self.decide(facts, "recomputed div", divided)
+        if not divided and not used and (shared := _shared_rows(facts)):
+            yield self.decide(facts, "recomputed div", shared)
         prepared = prepared_quotients(facts)
         if prepared and not used:
             yield self.decide(facts, "recomputed div", prepared)
@@ -284,6 +308,25 @@ def divided_positions(facts: Facts) -> list[Node]:
     left = {facts.values.expr(n.op.inputs[0]) for n in rests}
     parts = [n for n in quotients if _stepped(facts, n, left)]
     return [n for n in parts if _placing(facts, n, places)]
+
+
+def _shared_rows(facts: Facts) -> list[Node]:
+    """Quotients, or remainders, of the number of a block by a number that is handed in, which place
+    a load, where the number as it is places other accesses."""
+    if facts.of_threads or facts.contractions:
+        return []
+    own = {atom for a in facts.accesses for index in a.index for atom in index.top()}
+    items = {facts.values.expr(x.induction).atom for x in facts.item_loops}
+    read = [v for a in facts.loads for v in a.address]
+    found: dict[Atom, list[Node]] = {}
+    for node in facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD):
+        over, under = (facts.values.expr(v).atom for v in node.op.inputs[:2])
+        if over is None or under is None or under.kind is not AtomKind.PARAMETER:
+            continue
+        if over in own and (over.kind is AtomKind.BLOCK or over in items):
+            found.setdefault(over, []).append(node)
+    alone = [nodes for nodes in found.values() if len({n.op.kind for n in nodes}) == 1]
+    return [n for nodes in alone for n in nodes if _placing(facts, n, read)]
 
 
 def _placing(facts: Facts, node: Node, places: list[str]) -> bool:
