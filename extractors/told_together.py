@@ -14,6 +14,7 @@ from extractors.host.facts import HostFacts
 from extractors.host.framework import FINISHED, PREPARED
 from extractors.host.partial import ADDED, BUFFER, MERGED, STAGES, WHOLE
 from extractors.host.partial import GRADIENT as SUMMED
+from extractors.host.parts import REPEATED
 from extractors.host.passes import AHEAD, BESIDE, HANDED_ON, LATER, LEFT
 from extractors.host.served import MISSING
 from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
@@ -142,10 +143,10 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     if any(d.axis == ROUNDING and d.pattern != FUSED for d in (*program, *host)):
         host = [d for d in host if d.pattern != FUSED]
     program, host = with_gates(program, host)
-    cuts = [d for d in host if d.axis == CUT]
+    cuts = [d for d in host if d.axis == CUT and d.pattern != REPEATED]
     cuts = [d for d in cuts if d.value != LATER or len(cuts) == 1]
     stages = [d for d in host if d.pattern == STAGES]
-    rest = [d for d in host if d.axis != CUT and d.pattern != STAGES]
+    rest = [d for d in host if (d.axis != CUT or d.pattern == REPEATED) and d.pattern != STAGES]
     relied = [d for d in program if d.pattern in COMPACT and d.file is None]
     program = told_once(program, detection.facts.of_threads)
     program = [*with_rules(with_stand_ins(program, rest, detection), facts.material)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from extractors.host import (
     cases_compact,
     cases_partial,
+    cases_parts,
     cases_passes,
     cases_served,
     cases_sides,
@@ -46,7 +47,7 @@ CASES = (
     *cases_passes.CASES,
     *cases_sides.CASES,
     *cases_compact.CASES,
-    *cases_targets.CASES, *cases_served.CASES,
+    *cases_targets.CASES, *cases_served.CASES, *cases_parts.CASES,
     HostCase(
         "host-contiguity-alignment-normalisation",
         tile(
@@ -327,7 +328,7 @@ MISSES = (
     *cases_passes.MISSES,
     *cases_sides.MISSES,
     *cases_compact.MISSES,
-    *cases_targets.MISSES, *cases_served.MISSES,
+    *cases_targets.MISSES, *cases_served.MISSES, *cases_parts.MISSES,
     *(
         HostMiss(name, text, "constants are launched, nothing is searched")
         for name in _UNSEARCHED

@@ -46,6 +46,7 @@ from extractors.host.layouts import by_strides
 from extractors.host.led import led_elsewhere
 from extractors.host.padding import host_padded
 from extractors.host.partial import stages, summed
+from extractors.host.parts import by_parts
 from extractors.host.passes import boundaries
 from extractors.host.pipeline import through_functions
 from extractors.host.reciprocals import reciprocals
@@ -79,7 +80,7 @@ _OF_ALL_LAUNCHES = (
     device_branches, shared_buffers, demanded_layout, compacted, turned_over, guarded, marked,
     made_inside, in_a_table, by_strides, summed, stages, boundaries, through_functions,
     gradient_ahead, host_padded, coupled, default_occupancy, by_backend, reciprocals, arithmetic,
-    saved, as_operator,
+    saved, as_operator, by_parts,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
 

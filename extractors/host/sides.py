@@ -136,7 +136,7 @@ class Routes:
         """Functions that lead to a kernel, other than tests and benchmarks."""
         for nodes in self._defined.values():
             for node in nodes:
-                if isinstance(node, ast.FunctionDef) and self.of([node]) and not _tries(node):
+                if isinstance(node, ast.FunctionDef) and self.of([node]) and not tries(node):
                     yield node
 
     def forks(self, function: ast.FunctionDef) -> Iterator[Fork]:
@@ -332,6 +332,6 @@ def _parameters(function: ast.FunctionDef) -> set[str]:
     return {one.arg for one in (*function.args.args, *function.args.kwonlyargs)}
 
 
-def _tries(function: ast.FunctionDef) -> bool:
+def tries(function: ast.FunctionDef) -> bool:
     """Whether a function draws the arrays that it works on, as tests and benchmarks do."""
     return any(node.attr in _DRAWS for node in each(function, ast.Attribute))
