@@ -8,15 +8,20 @@ from itertools import combinations, permutations
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
+from extractors.patterns.transposed_score import LINEAR as KEYS_FIRST
+from extractors.patterns.transposed_score import keys_first
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, LOOPS, Node
+from kb.analysis.graph import Node
 from kb.analysis.idioms import recomputed
+from kb.analysis.operand_arrays import arrays_of, in_one_round
 from kb.analysis.scalings import ELEMENTWISE, elementwise
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
 _SUMS = ELEMENTWISE | {OpKind.FOR}
 
+_FEW = 3
+"""Products that no gradient of scores is among."""
 MAX_PRODUCTS = 40
 """Products of one kernel that are compared with each other."""
 
@@ -70,7 +75,8 @@ class ScoresAgain(Pattern):
     """Two products of four arrays: the first meets an operand of the second in a third product, and
     the second meets operands of the first in others; or both are multiplied by one tile, and the
     first meets an operand of the second. The first are the scores, the second their gradient; other
-    products of the same arrays that a product takes on are computed again like them."""
+    products of the same arrays that a product takes on are computed again like them. Or scores have
+    keys for rows, of which those up to a query are kept, and a product goes over the queries."""
 
     name = "scores-computed-again-for-their-gradient"
     axis = "recompute"
@@ -79,6 +85,7 @@ class ScoresAgain(Pattern):
         Case(_LINEAR, "scores computed again"),
         Case(_LINEAR_TILE, "scores computed again"),
         Case(_DECAYED, "scores computed again"),
+        Case(KEYS_FIRST, "scores computed again"),
     )
     near_misses = (
         NearMiss(
@@ -97,6 +104,12 @@ class ScoresAgain(Pattern):
             vary(_LINEAR_TILE, ("ct.mma(ds, b, none)", "ct.mma(ds, c, none)")),
             why="the second product meets an operand of its own",
         ),
+        NearMiss(
+            vary(KEYS_FIRST, ("tl.load(q + rows", "tl.load(k + rows")), why="keys with themselves"
+        ),
+        NearMiss(
+            vary(KEYS_FIRST, ("[:, None] <= rows", "[:, None] >= rows")), why="rows are queries"
+        ),
         NearMiss(BACKWARD_KEYS, why="rebuilt from a statistic that was saved"),
         NearMiss(ATTENTION, why="forward"),
         NearMiss(FLASH_POINTER, why="forward"),
@@ -105,13 +118,13 @@ class ScoresAgain(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         products = facts.contractions
-        if not 3 < len(products) <= MAX_PRODUCTS or recomputed(facts):
+        if not 1 < len(products) <= MAX_PRODUCTS or recomputed(facts):
             return
         given = {p: _given(facts, p) for p in products}
         plain = [p for p in products if len(given[p]) == 2]
         made = [pair for p in products for pair in _made(facts, p)]
         found: dict[Node, None] = {}
-        for first, second in combinations(plain, 2):
+        for first, second in combinations(plain, 2) if len(products) > _FEW else ():
             if given[first] & given[second] or first.loop is not second.loop:
                 continue
             met = [p for p, source, other in made if source is first and other & given[second]]
@@ -120,7 +133,9 @@ class ScoresAgain(Pattern):
                 scores = {len(met): (first, *met), len(back): (second, *back)}
                 both = (first, second) if len(met) == len(back) else scores[min(scores)]
                 found |= dict.fromkeys(both)
-        found = found or dict.fromkeys(_decayed_alike(facts, given))
+        if len(products) > _FEW:
+            found = found or dict.fromkeys(_decayed_alike(facts, given))
+        found = found or dict.fromkeys(_keys_first(facts, given))
         alike = {given[p] for p in found if p in plain}
         met_again = {source for _, source, _ in made}
         found |= dict.fromkeys(p for p in plain if given[p] in alike and p in met_again)
@@ -146,6 +161,14 @@ def _decayed_alike(facts: Facts, given: dict[Node, frozenset[str | None]]) -> It
                 yield from (first, made, *met)
 
 
+def _keys_first(facts: Facts, given: dict[Node, frozenset[str | None]]) -> Iterator[Node]:
+    """Products of two arrays whose rows come before their columns, where the mask keeps them, each
+    with a product that goes over the columns: the queries, in the gradient of what keys hold."""
+    for score, product in keys_first(facts):
+        if len(given.get(score, ())) == 2:
+            yield from (score, product)
+
+
 def _meets(facts: Facts, product: Node, made: Node, arrays: frozenset[str | None]) -> bool:
     """Whether one side of a product is what was made, and the other one of the arrays."""
     sides = [product.op.operand(role) or "" for role in ("lhs", "rhs")]
@@ -162,46 +185,12 @@ def _given(facts: Facts, product: Node) -> frozenset[str | None]:
     return frozenset().union(*arrays) if all(len(one) == 1 for one in arrays) else frozenset()
 
 
-def arrays_of(facts: Facts, value: str | None) -> set[str | None]:
-    """The arrays of the tiles that a value is made of without a product; empty with one."""
-    if value is None or facts.graph.roots(value, *CONTRACTIONS):
-        return set()
-    rank, found = _axes(facts, value), set[str | None]()
-    for node in _round(facts, value):
-        access = facts.access(node)
-        if access is not None and _axes(facts, access.value) == rank:
-            found.add(access.array)
-    return found
-
-
-def _axes(facts: Facts, value: str) -> int:
-    """How many axes of a tile have more than one element."""
-    return sum(extent != "1" for extent in facts.types.shape(value))
-
-
-def _round(facts: Facts, value: str) -> Iterator[Node]:
-    """What a value is computed from in one round of a loop; loads and products end the way, and
-    types are no values."""
-    pending, seen = [value], {value}
-    for one in pending:
-        node = facts.graph.producer(one)
-        if node is None or node.op.kind in LOOPS:
-            continue
-        yield node
-        if node.op.kind in CONTRACTIONS or facts.access(node) is not None:
-            continue
-        feeds = node.op.inputs[:1] if node.op.kind in CASTS else facts.graph.feeds(one)
-        new = [feed for feed in feeds if feed not in seen]
-        seen.update(new)
-        pending += new
-
-
 def _made(facts: Facts, product: Node) -> Iterator[tuple[Node, Node, set[str | None]]]:
     """A product, the product of the same round that one of its sides is the nearest to, and the
     other side's arrays."""
     sides = [product.op.operand(role) for role in ("lhs", "rhs")]
     for one, other in (sides, sides[::-1]):
         arrays = arrays_of(facts, other)
-        for node in _round(facts, one) if one is not None and arrays else ():
+        for node in in_one_round(facts, one) if one is not None and arrays else ():
             if node.op.kind in CONTRACTIONS:
                 yield product, node, arrays

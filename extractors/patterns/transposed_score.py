@@ -9,10 +9,10 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, POINTER, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER, FLASH_POINTER
 from extractors.patterns.cases_threads import FLASH_THREADS
-from extractors.patterns.scores_again import arrays_of
 from kb.analysis.facts import Facts
 from kb.analysis.graph import TURNS, Node
 from kb.analysis.idioms import Mask, between_lanes, masks, queries_first, recomputed
+from kb.analysis.operand_arrays import arrays_of
 from kb.analysis.scalings import ELEMENTWISE, elementwise
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
@@ -60,7 +60,7 @@ def back(q, k, v, do, gq, stat, dots, n, W: tl.constexpr, TM: tl.constexpr, TN: 
 )
 
 
-_LINEAR = (
+LINEAR = (
     POINTER
     + """
 @triton.jit
@@ -80,7 +80,7 @@ def values(q, k, do, gv, rate, W, n, T: tl.constexpr, TK: tl.constexpr):
 """
 )
 _DECAYED = vary(
-    _LINEAR,
+    LINEAR,
     ("(rows[:, None] < n), s * rate, 0)", "(rows[:, None] < n), s, 0) * 1.0"),
     ("s = tl.where((rows", "later = tl.where((rows"),
     (
@@ -103,10 +103,10 @@ class TransposedScore(Pattern):
         Case(_STRAIGHT, "S = QK^T then transpose P for P^T dO"),
         Case(_QUERIES, "S = QK^T, dS enters as it is"),
         Case(BACKWARD_KEYS_POINTER, "S^T = K Q^T so P^T is produced directly"),
-        Case(_LINEAR, "S^T = K Q^T so P^T is produced directly"),
+        Case(LINEAR, "S^T = K Q^T so P^T is produced directly"),
         Case(_DECAYED, "S^T = K Q^T so P^T is produced directly"),
         Case(
-            vary(_LINEAR, ("] <= rows", "] >= rows"), ("s.to(o.dtype)", "tl.trans(s).to(o.dtype)")),
+            vary(LINEAR, ("] <= rows", "] >= rows"), ("s.to(o.dtype)", "tl.trans(s).to(o.dtype)")),
             "S = QK^T then transpose P for P^T dO",
         ),
     )
@@ -116,7 +116,7 @@ class TransposedScore(Pattern):
         NearMiss(
             vary(_DECAYED, ("] <= rows", "] >= rows")), why="a forward pass: rows are queries"
         ),
-        NearMiss(vary(_LINEAR, ("] <= rows", "] >= rows")), why="a forward pass: rows are queries"),
+        NearMiss(vary(LINEAR, ("] <= rows", "] >= rows")), why="a forward pass: rows are queries"),
         NearMiss(FLASH_THREADS, why="a forward pass: probabilities enter as they are"),
     )
 
@@ -130,7 +130,7 @@ class TransposedScore(Pattern):
             first = queries_first(facts, score)
             if first is None or not second:
                 continue
-            turned = [t for p in second for t in self._turns(facts, p)]
+            turned = [t for p in second for t in self.turns(facts, p)]
             if first and turned:
                 told.setdefault("S = QK^T then transpose P for P^T dO", [score, *turned, *second])
             elif first:
@@ -146,21 +146,25 @@ class TransposedScore(Pattern):
         is, that are the left operand of another: where columns come after rows, the rows are keys;
         where they come before, and are turned, the rows were queries."""
         told: dict[str, list[Where]] = {}
-        for mask in masks(facts):
-            later = [side for c in mask.comparisons if (side := _later(facts, c)) is not None]
-            if len({*later}) != 1:
-                continue
-            for score, product in self._kept(facts, mask):
-                turned = self._turns(facts, product)
-                if later[0] == 1 and not turned:
-                    where = told.setdefault("S^T = K Q^T so P^T is produced directly", [])
-                    where += [facts.turned(score.op.operand("rhs")), score, product]
-                    where += [n for pair in self._whole(facts, score) for n in pair]
-                elif later[0] == 0 and turned:
-                    where = told.setdefault("S = QK^T then transpose P for P^T dO", [])
-                    where += [score, *turned, product]
+        for later, score, product in self.sided(facts):
+            turned = self.turns(facts, product)
+            if later == 1 and not turned:
+                where = told.setdefault("S^T = K Q^T so P^T is produced directly", [])
+                where += [facts.turned(score.op.operand("rhs")), score, product]
+                where += [n for pair in self._whole(facts, score) for n in pair]
+            elif later == 0 and turned:
+                where = told.setdefault("S = QK^T then transpose P for P^T dO", [])
+                where += [score, *turned, product]
         for value, where in told.items():
             yield self.decide(facts, value, dict.fromkeys(where))
+
+    def sided(self, facts: Facts) -> Iterable[tuple[int, Node, Node]]:
+        """Products of which one side of the diagonal is kept, each with a product of the result;
+        before them the axis whose positions are the larger ones."""
+        for mask in masks(facts):
+            later = [side for c in mask.comparisons if (side := _later(facts, c)) is not None]
+            if len({*later}) == 1:
+                yield from ((later[0], *pair) for pair in self._kept(facts, mask))
 
     def _kept(self, facts: Facts, mask: Mask) -> Iterable[tuple[Node, Node]]:
         """Products that a mask keeps one side of, by itself or by what it makes, each with a
@@ -184,7 +188,7 @@ class TransposedScore(Pattern):
         for other in facts.contractions if all(sides) else ():
             if other is not score and _sides(facts, other) == sides:
                 for product in self._second(facts, other):
-                    if not self._turns(facts, product):
+                    if not self.turns(facts, product):
                         yield other, product
 
     def _second(self, facts: Facts, score: Node) -> list[Node]:
@@ -195,11 +199,21 @@ class TransposedScore(Pattern):
             if p is not score and facts.graph.rests_on(p.op.operand("lhs"), score)
         ]
 
-    def _turns(self, facts: Facts, product: Node) -> list[Node]:
+    def turns(self, facts: Facts, product: Node) -> list[Node]:
         """Transposes of computed tiles on the way to the left operand."""
         stop = CONTRACTIONS | {OpKind.EXP, OpKind.EXP2}
         nodes = facts.graph.upstream(product.op.operand("lhs") or "", lambda n: n.op.kind in stop)
         return [n for n in nodes if n.op.kind in TURNS and not facts.held_loads(n.op.inputs[0])]
+
+
+def keys_first(facts: Facts) -> Iterable[tuple[Node, Node]]:
+    """Products of two arrays whose rows are keys and whose columns are queries, each with the
+    product that goes over the queries."""
+    pattern = TransposedScore()
+    for later, score, product in pattern.sided(facts):
+        one, other = _sides(facts, score)
+        if later == 1 and one and other and one != other and not pattern.turns(facts, product):
+            yield score, product
 
 
 def _sides(facts: Facts, product: Node) -> list[set[str | None]]:
