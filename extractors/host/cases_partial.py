@@ -75,6 +75,14 @@ GROUPS_TILE = vary(
 )
 """Rows of partial results, of which a second kernel makes one."""
 
+GROUPED = vary(
+    STAGED,
+    ("piece[(blocks,)]", "piece[(x.shape[1], x.shape[2], blocks)]"),
+    ("torch.empty([blocks]", "torch.empty([x.shape[1], x.shape[2], blocks]"),
+    ("join[(1,)]", "join[(x.shape[1], x.shape[3])]"),
+)
+"""A block of the second kernel takes what blocks of a group left along two axes."""
+
 _FILL = "@triton.jit\ndef fill(x, out):\n    tl.store(out, tl.load(x))\n\n"
 _FILLED_AHEAD = vary(
     GROUPS,
@@ -234,6 +242,7 @@ CASES = (
     HostCase(_BLOCKS, _COUNTED, "grid-coupled"),
     HostCase(_BLOCKS, _COUNTED_TILE, "grid-coupled"),
     HostCase(_MERGED, STAGED, "second kernel"),
+    HostCase(_MERGED, GROUPED, "second kernel"),
     HostCase(_MERGED, vary(STAGED, ("([blocks]", "([blocks, 3]")), "second kernel"),
     HostCase(_MERGED, STAGED_TILE, "second kernel"),
     HostCase(_ADDED, SUMMED, "split with host torch.sum"),
@@ -291,6 +300,10 @@ MISSES = (
     ),
     HostMiss(_HEADS, vary(SUMMED_TILE, ("torch.sum(parts)", "parts.sum(-1)")), "all parts"),
     HostMiss(_MERGED, vary(STAGED, ("([blocks]", "([blocks, n]")), "a row for each block"),
+    HostMiss(
+        _MERGED, vary(GROUPED, ("x.shape[2], blocks], d", "x.shape[2], 2], d")), "a pair each"
+    ),
+    HostMiss(_MERGED, vary(GROUPED, ("x.shape[3])]", "x.shape[3], 2)]")), "as many axes"),
     HostMiss(_MERGED, _FILLED_AHEAD, "what is as long as a row was filled before"),
     HostMiss(_MERGED, vary(GROUPS, ("([64, n]", "([64, 8]")), "no row is as long as the outcome"),
     HostMiss(_ADDED, _BEFORE_TILE, "before the launch"),

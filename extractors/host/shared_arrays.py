@@ -46,9 +46,13 @@ def shared_by(
     material: Material, ahead: Sequence[LaunchRecord], before: LaunchRecord, after: LaunchRecord
 ) -> list[str]:
     """Parameters of this kernel that both launches give one array of partial results; `ahead` are
-    all launches before the later one."""
+    all launches before the later one. Where an axis of the grid is another one later, it takes an
+    array of exactly one element for each block."""
     blocks, fewer = _factors(before.grid), _factors(after.grid)
-    if blocks is None or fewer is None or fewer - blocks or not blocks - fewer:
+    if blocks is None or fewer is None or not blocks - fewer:
+        blocks = None
+    exact = blocks is not None and fewer is not None and bool(fewer - blocks)
+    if exact and not _grouped(blocks or Counter(), fewer or Counter()):
         blocks = None
     outcomes = set() if blocks else _outcomes(material, ahead, after)
     given = {leaf for _, value in before.args for leaf in leaves(value) if isinstance(leaf, Expr)}
@@ -64,11 +68,17 @@ def shared_by(
         and (fact := material.machine.tensors.get(leaf)) is not None
         and fact.dims is not None
         and (
-            _by_block(fact.dims, blocks)
+            (_factors(fact.dims) == blocks if exact else _by_block(fact.dims, blocks))
             if blocks
             else fact.dims[1:] in outcomes or fact.dims[:-1] in outcomes
         )
     ]
+
+
+def _grouped(blocks: Counter[Value], fewer: Counter[Value]) -> bool:
+    """Whether a later grid lacks an axis of an earlier one and is as long along another, so that
+    each of its blocks stands for a group of the earlier ones."""
+    return fewer.total() < blocks.total() and bool(fewer & blocks)
 
 
 def _by_block(extents: Value, blocks: Counter[Value]) -> bool:
