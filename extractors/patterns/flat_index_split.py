@@ -8,6 +8,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.gqa_head_sharing import GqaHeadSharing
 from extractors.patterns.prepared_divisor import PREPARED_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -313,7 +314,7 @@ def divided_positions(facts: Facts) -> list[Node]:
 def _shared_rows(facts: Facts) -> list[Node]:
     """Quotients, or remainders, of the number of a block by a number that is handed in, which place
     a load, where the number as it is places other accesses."""
-    if facts.of_threads or facts.contractions:
+    if facts.of_threads or facts.contractions or any(True for _ in GqaHeadSharing().find(facts)):
         return []
     own = {atom for a in facts.accesses for index in a.index for atom in index.top()}
     items = {facts.values.expr(x.induction).atom for x in facts.item_loops}
