@@ -14,6 +14,7 @@ from kb.analysis.graph import TURNS, Node
 from kb.analysis.idioms import Mask, between_lanes, masks, queries_first, recomputed
 from kb.analysis.operand_arrays import arrays_of
 from kb.analysis.scalings import ELEMENTWISE, elementwise
+from kb.analysis.symbolic import AtomKind, sub
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
@@ -117,6 +118,10 @@ class TransposedScore(Pattern):
             vary(_DECAYED, ("] <= rows", "] >= rows")), why="a forward pass: rows are queries"
         ),
         NearMiss(vary(LINEAR, ("] <= rows", "] >= rows")), why="a forward pass: rows are queries"),
+        NearMiss(
+            vary(LINEAR, ("rows[:, None] <= rows[None, :]", "rows[:, None] - W <= rows[None, :]")),
+            why="a window: how far back queries look",
+        ),
         NearMiss(FLASH_THREADS, why="a forward pass: probabilities enter as they are"),
     )
 
@@ -221,9 +226,20 @@ def _sides(facts: Facts, product: Node) -> list[set[str | None]]:
     return [arrays_of(facts, product.op.operand(role)) for role in ("lhs", "rhs")]
 
 
+def _window(facts: Facts, comparison: Node) -> bool:
+    """Whether positions are compared with others moved on by a number that is handed in, or by more
+    than one: the other end of what is kept, where a diagonal is the first."""
+    one, other = (facts.values.expr(v) for v in comparison.op.inputs[:2])
+    moved = sub(one, other)
+    given = [f for f, _ in moved.terms if f and all(a.kind is AtomKind.PARAMETER for a in f)]
+    return bool(given) or any(not f and abs(number) > 1 for f, number in moved.terms)
+
+
 def _later(facts: Facts, comparison: Node) -> int | None:
     """Which axis of a tile counts the positions that are kept where they are the larger ones."""
     if comparison.op.kind not in _LATER or not between_lanes(facts, comparison):
+        return None
+    if _window(facts, comparison):
         return None
     shapes = [facts.types.shape(v) for v in comparison.op.inputs[:2]]
     axes = [[len(shape) - i for i, e in enumerate(shape) if e != "1"] for shape in shapes]
