@@ -23,7 +23,7 @@ from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import is_wide, recomputed
 from kb.analysis.loops import Role
-from kb.analysis.merging import Merge, log_sums, merge_of
+from kb.analysis.merging import Merge, chosen_loads, log_sums, merge_of
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -72,6 +72,18 @@ class LogSumExpStatistic(Pattern):
         Case(_LSE_THREADS, "base-2 LSE"),
         Case(MERGE_PAIR_THREADS, "base-2 LSE"),
         Case(MERGE, "base-2 LSE"),
+        Case(
+            vary(
+                MERGE,
+                (
+                    "    w = ct.exp2(",
+                    "    here = ct.arange(S, dtype=ct.int32) < S - 1\n"
+                    "    lse = ct.where(here, lse, ct.full((S,), -1e30, dtype=ct.float32))\n"
+                    "    w = ct.exp2(",
+                ),
+            ),
+            "base-2 LSE",
+        ),
         Case(MERGE_SUMS_POINTER, "(m,l) pair"),
         Case(MERGE_TWICE_POINTER, "natural LSE"),
         Case(MERGE_APART_POINTER, "(m,l) pair"),
@@ -127,7 +139,7 @@ class LogSumExpStatistic(Pattern):
                 return
         merge = merge_of(facts)
         for exponential in facts.exponentials if merge is not None else ():
-            loads = facts.held_loads(exponential.score)
+            loads = chosen_loads(facts, exponential.score)
             if merge is not None and exponential.node in merge.weights and loads:
                 read: list[Where] = [exponential.difference, exponential.node, *loads]
                 value = "(m,l) pair" if _of_pairs(facts, merge) else self._read(facts, exponential)

@@ -51,7 +51,7 @@ def merge_of(facts: Facts) -> Merge | None:
 def _by_parts(facts: Facts) -> Merge | None:
     """Parts taken in two by two, or one after the other."""
     weights = [e for e in facts.exponentials if _weighs(facts, e)]
-    arrays = frozenset(a.array for e in weights for a in _held(facts, e.score))
+    arrays = frozenset(a.array for e in weights for a in chosen_loads(facts, e.score))
     nodes = [e.node for e in weights]
     apart = any(a is not b and not a.excludes(b) for a in nodes for b in nodes)
     if not apart or not arrays:
@@ -161,12 +161,12 @@ def _statistics(facts: Facts, weight: Exponential) -> list[Access]:
         return []
     if facts.graph.roots(weight.node.result, *CONTRACTIONS):
         return []
-    loads = _held(facts, weight.score)
+    loads = chosen_loads(facts, weight.score)
     compared = {a.array for a in facts.feeding(weight.statistic)}
     return loads if {a.array for a in loads} <= compared else []
 
 
-def _held(facts: Facts, value: str | None) -> list[Access]:
+def chosen_loads(facts: Facts, value: str | None) -> list[Access]:
     """The loads whose tile a value is, or another number where a test says so."""
     if value is None:
         return []
@@ -221,7 +221,7 @@ def _weighs(facts: Facts, found: Exponential) -> bool:
         return False
     if facts.graph.roots(found.node.result, *CONTRACTIONS, OpKind.REDUCE_MAX):
         return False
-    return found.rescale or bool(_held(facts, found.score))
+    return found.rescale or bool(chosen_loads(facts, found.score))
 
 
 def _adds(facts: Facts, node: Node, weights: list[Exponential]) -> bool:
