@@ -5,6 +5,7 @@ somebody else's.
 from __future__ import annotations
 
 from extractors.patterns.cases import POINTER, TILE, vary
+from extractors.patterns.cases_rows_pointer import SOFTMAX_POINTER
 
 MERGE = (
     TILE
@@ -234,3 +235,17 @@ def merge(x, y, s, t, out, T: tl.constexpr):
 """
 )
 """Two parts merged by their statistics, one of which may be infinite."""
+
+PAIR_POINTER = vary(
+    SOFTMAX_POINTER,
+    (
+        "        y = e / d\n",
+        "        y = e\n        tl.store(out - ROWS + row, d)\n"
+        "        tl.store(out - 2 * ROWS + row, top)\n",
+    ),
+    (
+        "        e = tl.exp(v - tl.max(v, axis=0))",
+        "        top = tl.max(v, axis=0)\n        e = tl.exp(v - top)",
+    ),
+)
+"""Exponentials of resident rows, with their sum and the maximum for another kernel."""

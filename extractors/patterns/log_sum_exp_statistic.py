@@ -13,15 +13,16 @@ from extractors.patterns.cases_merges import (
     MERGE_PAIR_THREADS,
     MERGE_SUMS_POINTER,
     MERGE_TWICE_POINTER,
+    PAIR_POINTER,
 )
 from extractors.patterns.cases_pointer import FLASH_POINTER, FLASH_POINTER_LSE
 from extractors.patterns.cases_rows import ROW_NORM
 from extractors.patterns.cases_stages import TARGET
 from extractors.patterns.cases_threads import FLASH_THREADS
-from kb.analysis.exponentials import Exponential, is_log2e
+from kb.analysis.exponentials import Exponential, Statistic, is_log2e
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.idioms import is_wide, recomputed
+from kb.analysis.idioms import is_wide, recomputed, same_tile
 from kb.analysis.loops import Role
 from kb.analysis.merging import Merge, chosen_loads, log_sums, merge_of
 from kb.evidence import Decision
@@ -85,6 +86,7 @@ class LogSumExpStatistic(Pattern):
             "base-2 LSE",
         ),
         Case(MERGE_SUMS_POINTER, "(m,l) pair"),
+        Case(PAIR_POINTER, "(m,l) pair"),
         Case(MERGE_TWICE_POINTER, "natural LSE"),
         Case(MERGE_APART_POINTER, "(m,l) pair"),
         Case(vary(ATTENTION_LSE, ("ct.log2(tot)", "ct.log2(tot) / RATE")), "natural LSE"),
@@ -106,6 +108,10 @@ class LogSumExpStatistic(Pattern):
         NearMiss(ATTENTION, why="nothing but the output is stored"),
         NearMiss(_OF_PAIRS.replace("1.4426950408889634f", "3.f"), why="no change of base"),
         NearMiss(_OF_PAIRS.replace("part.x *", "0.5f *"), why="a number is added to a logarithm"),
+        NearMiss(
+            vary(PAIR_POINTER, ("tl.sum(e, axis=0)", "tl.sum(e * v, axis=0)")),
+            why="what is summed is weighted",
+        ),
         NearMiss(ROW_NORM, why="a root is stored, no logarithm"),
         NearMiss(FLASH_POINTER, why="nothing but the output is stored"),
         NearMiss(FLASH_THREADS, why="nothing but the output is stored"),
@@ -205,10 +211,20 @@ class LogSumExpStatistic(Pattern):
         return [n for n in users if n.op.kind in (OpKind.ADD, OpKind.FMA)][:1]
 
     def _pair(self, facts: Facts) -> list[Where]:
-        """Running maximum and running sum of one loop, both stored as they are."""
+        """Running maximum and running sum of one loop, or maximum of a resident tile and sum of the
+        exponentials of what is left of it, both stored as they are."""
         for loop in facts.loops:
             tops = [a for c in loop.of(Role.RUNNING_MAXIMUM) for a in self._as_is(facts, c.result)]
             sums = [a for c in loop.of(Role.RUNNING_SUM) for a in self._as_is(facts, c.result)]
+            if tops and sums:
+                return [*tops, *sums]
+        for one in (e for e in facts.exponentials if e.origin is Statistic.REDUCED):
+            tops = [a for n in facts.graph.of(OpKind.REDUCE_MAX)
+                    if facts.graph.rests_on(one.statistic, n)
+                    for a in self._as_is(facts, n.result)]  # fmt: skip
+            sums = [a for n in facts.graph.of(OpKind.REDUCE_SUM)
+                    if same_tile(facts, n.op.inputs[0], one.node)
+                    for a in self._as_is(facts, n.result)]  # fmt: skip
             if tops and sums:
                 return [*tops, *sums]
         return []

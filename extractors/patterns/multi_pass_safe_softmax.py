@@ -12,6 +12,7 @@ from extractors.patterns.cases import (
     PRODUCT_POINTER,
     vary,
 )
+from extractors.patterns.cases_merges import PAIR_POINTER
 from extractors.patterns.cases_norms_threads import SOFTMAX_IN_PLACE_THREADS
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from extractors.patterns.cases_rows import NORM_PERSISTENT, SOFTMAX, SOFTMAX_CHUNKS
@@ -107,6 +108,7 @@ class MultiPassSafeSoftmax(Pattern):
         Case(_OF_PRODUCT, "single resident tile"),
         Case(_BY_ONE, "safe 3-pass"),
         Case(_EITHER, "single resident tile"),
+        Case(PAIR_POINTER, "single resident tile"),
         Case(_STORED, "safe 3-pass"),
     )
     near_misses = (
@@ -117,6 +119,10 @@ class MultiPassSafeSoftmax(Pattern):
         NearMiss(ATTENTION, why="the maximum runs along with the sum"),
         NearMiss(NORM_PERSISTENT, why="no exponential"),
         NearMiss(vary(_EITHER, ("e / tl.sum(e, axis=0)", "e")), why="nothing is summed"),
+        NearMiss(
+            vary(PAIR_POINTER, ("        tl.store(out - 2 * ROWS + row, top)\n", "")),
+            why="exponentials and their sum, which nothing is known to divide",
+        ),
         NearMiss(FLASH_POINTER, why="the maximum runs along with the sum"),
         NearMiss(FLASH_THREADS, why="the maximum runs along with the sum"),
     )
@@ -152,11 +158,18 @@ class MultiPassSafeSoftmax(Pattern):
                     for n in facts.graph.of(*LOGARITHMS)
                     if facts.graph.producer(facts.graph.core(n.op.inputs[0])) in sums
                 ]
-                if not quotients:
+                ends: list[Where] = [*quotients] or self._left(facts, maxima, sums)
+                if not ends:
                     continue
-                where: list[Where] = [*maxima, e.difference, e.node, *sums, *quotients]
+                where: list[Where] = [*maxima, e.difference, e.node, *sums, *ends]
                 yield self.decide(facts, "single resident tile", where)
             return
+
+    def _left(self, facts: Facts, maxima: list[Node], sums: list[Node]) -> list[Where]:
+        """Stores of a maximum and of a sum as they are, for another kernel to divide by."""
+        ends = {s: facts.graph.producer(facts.graph.core(s.value)) for s in facts.stores}
+        both = [[s for s, made in ends.items() if made in nodes] for nodes in (maxima, sums)]
+        return [*both[0], *both[1]] if all(both) else []
 
     def _sums(self, facts: Facts, e: Exponential) -> list[Node]:
         """Sums of an exponential, perhaps stored and read again before it is summed; or the loops
