@@ -13,7 +13,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
 from kb.analysis.symbolic import Atom, AtomKind, mul, sub
-from kb.analysis.written_out import apart_by_constants, blocks_by_extent
+from kb.analysis.written_out import apart_by_constants, blocks_by_extent, counted_rounds
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -21,6 +21,7 @@ _TAPS_TILE = vary(
     PRODUCT, ("in range(ct.num_tiles(a, axis=1, shape=(TM, TK)))", "in ct.static_iter(range(4))")
 )
 
+_FOUR = vary(PRODUCT_POINTER, ("in range(0, tl.cdiv(K, TK))", "in range(4)"))
 _TAPS_GLUON = vary(PRODUCT_GLUON, ("in range(R * S * (C // TK))", "in gl.static_range(4)"))
 
 _UNROLLED_THREADS = """__global__ void taps(const float* x, float* out, int n) {
@@ -156,6 +157,7 @@ class StaticUnrolling(Pattern):
         Case(_INNER, "static_range/static_iter"),
         Case(_ASKED, "unrolling asked for, extent at run time"),
         Case(_LEFT, "left to the compiler, extent known"),
+        Case(_FOUR, "left to the compiler, extent known"),
         Case(vary(_LEFT, ("k < 3", "k < n")), _RUNNING),
         Case(vary(_ASKED, ("#pragma unroll", "#pragma unroll 1")), _RUNNING),
         Case(PRODUCT_THREADS, _RUNNING),
@@ -232,7 +234,7 @@ class StaticUnrolling(Pattern):
             value = self._asked(facts, walked) if walked is not None else ""
             if value:
                 found.setdefault(value, []).extend((walked, node))
-        left = [] if found or not facts.of_threads else self._left(facts)
+        left = [] if found else self._left(facts) if facts.of_threads else [*counted_rounds(facts)]
         for node in facts.threads.of(OpKind.WHILE):
             factor = node.op.attribute("unroll")
             if isinstance(factor, int) and factor != 1:

@@ -1,5 +1,5 @@
 """Rounds that the source writes out one below the other: accesses of one array that lie constants
-apart, and blocks that run where a compile-time extent reaches them."""
+apart, and blocks that run where a compile-time extent reaches them; and loops of so many rounds."""
 
 from __future__ import annotations
 
@@ -53,3 +53,17 @@ def blocks_by_extent(facts: Facts) -> list[Node]:
             numbers.setdefault(number.constant, []).append(branch)
     several = [numbers for numbers in by_extent.values() if len(numbers) > 1]
     return [b for numbers in several for branches in numbers.values() for b in branches]
+
+
+def counted_rounds(facts: Facts) -> list[Node]:
+    """Loops of a kernel of tiles, from a number on, whose rounds are a number that is written out
+    or a compile-time parameter; no language promises to unroll them."""
+    found: list[Node] = []
+    for loop in (one for one in facts.loops if one not in facts.item_loops):
+        ends = [facts.values.expr(v) for v in (loop.low, loop.step) if v is not None]
+        high = facts.values.expr(loop.high) if loop.high is not None else None
+        if loop.range is None or high is None or any(end.constant is None for end in ends):
+            continue
+        if high.constant is not None or (high.atom and high.atom.value in facts.constexprs):
+            found.append(loop.range)
+    return found
