@@ -9,11 +9,17 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, TILE, vary
 from extractors.patterns.cases_gluon import PRODUCT_GLUON
 from extractors.patterns.cases_threads import PRODUCT_THREADS
-from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Node
 from kb.analysis.symbolic import Atom, AtomKind, mul, sub
-from kb.analysis.written_out import apart_by_constants, blocks_by_extent, counted_rounds
+from kb.analysis.written_out import (
+    apart_by_constants,
+    blocks_by_extent,
+    counted_rounds,
+    numbers_apart,
+    stages_in_a_row,
+    summed_taps,
+)
 from kb.evidence import Decision
 from kb.ops import OpKind
 
@@ -118,6 +124,21 @@ def mix(x, w, out, T: Int):
     ct.scatter(out, at, a + b + c)
 """
 )
+_BOUNDS = (
+    POINTER
+    + """
+@triton.jit
+def level(x, bounds, out, T: tl.constexpr):
+    at = tl.program_id(0) * T + tl.arange(0, T)
+    a = tl.load(bounds)
+    b = tl.load(bounds + 1)
+    c = tl.load(bounds + 2)
+    d = tl.load(bounds + 3)
+    v = tl.load(x + at)
+    n = (v > a).to(tl.int32) + (v > b).to(tl.int32) + (v > c).to(tl.int32)
+    tl.store(out + at, n + (v > d).to(tl.int32))
+"""
+)
 _ARITHMETIC = frozenset(
     {OpKind.ADD, OpKind.SUB, OpKind.MUL, OpKind.DIV, OpKind.FMA, OpKind.BIT_AND, OpKind.BIT_OR,
      OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT, OpKind.MAXIMUM, OpKind.MINIMUM}
@@ -166,6 +187,7 @@ class StaticUnrolling(Pattern):
         Case(_REACHED, "written out by hand"),
         Case(_SUMMED, _TAPS),
         Case(_ELEMENTS, "written out by hand"),
+        Case(_BOUNDS, "written out by hand"),
     )
     near_misses = (
         NearMiss(
@@ -187,6 +209,7 @@ class StaticUnrolling(Pattern):
             why="no neighbours of one another",
             value=_TAPS,
         ),
+        NearMiss(vary(_BOUNDS, ("(v > d)", "(v < d)")), why="three alike and another"),
         NearMiss(
             vary(_ELEMENTS, ("v.y * 2.f, v.z * 2.f, v.w * 2.f", "v.y, v.z, v.w")),
             why="one element is worked on",
@@ -247,10 +270,11 @@ class StaticUnrolling(Pattern):
         if not found and not left and (running := self._running(facts)):
             yield self.decide(facts, _RUNNING, running)
         written = self._written_out(facts)
-        if taps := _summed_taps(facts):
+        if taps := summed_taps(facts):
             yield self.decide(facts, _TAPS, taps)
         elif not facts.of_threads:
             written += [*apart_by_constants(facts), *blocks_by_extent(facts)]
+            written += [*numbers_apart(facts), *stages_in_a_row(facts)]
         if written:
             yield self.decide(facts, "written out by hand", written)
 
@@ -351,44 +375,3 @@ def _computed(facts: Facts, put: Node) -> bool:
     made = facts.threads.producer(put.op.operand("value"))
     number = facts.thread_values.literal(put.op.operand("index"))
     return isinstance(number, int) and made is not None and made.op.kind in _ARITHMETIC
-
-
-def _summed_taps(facts: Facts) -> list[Where]:
-    """Loads of one array at three or more neighbours, each a factor of a product, and the sum that
-    the products end in."""
-    if facts.of_threads or facts.contractions:
-        return []
-    found: list[Where] = []
-    for array in dict.fromkeys(a.array for a in facts.loads if a.array is not None):
-        loads = [a for a in facts.loads if a.array == array and _several(facts, a)]
-        if len(loads) < 3 or len({a.node.parent for a in loads}) > 1 or not _in_a_row(loads):
-            continue
-        products = [m for a in loads for m in facts.graph.of(OpKind.MUL) if _factor(facts, m, a)]
-        ends = [
-            n
-            for n in facts.graph.of(OpKind.ADD)
-            if len(products) == len(loads)
-            and all(facts.graph.rests_on(n.result, m) for m in products)
-        ]
-        if ends:
-            found += [*loads, *products, ends[0]]
-    return found
-
-
-def _several(facts: Facts, access: Access) -> bool:
-    return bool(set(facts.types.shape(access.value)) - {"1"})
-
-
-def _in_a_row(loads: list[Access]) -> bool:
-    """Whether the places differ along one axis, each by one from the last."""
-    first = loads[0].index
-    away = [tuple(sub(x, y).constant for x, y in zip(a.index, first, strict=False)) for a in loads]
-    if any(len(a.index) != len(first) for a in loads) or any(None in one for one in away):
-        return False
-    moved = {at for one in away for at, number in enumerate(one) if number}
-    steps = [abs(one[at]) for at in moved for one in away]  # type: ignore[arg-type]
-    return len(moved) == 1 and sorted(steps) == [*range(len(loads))]
-
-
-def _factor(facts: Facts, product: Node, access: Access) -> bool:
-    return any(facts.graph.core(v) == access.value for v in product.op.inputs[:2])

@@ -4,6 +4,7 @@ apart, and blocks that run where a compile-time extent reaches them; and loops o
 from __future__ import annotations
 
 from kb.analysis.accesses import Access
+from kb.analysis.butterflies import butterflies, chained
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import sub
@@ -11,6 +12,9 @@ from kb.ops import OpKind
 
 SEVERAL = 3
 """Tiles of one array that make rounds of what might be a pair."""
+
+MANY = 4
+"""Single numbers that make rounds."""
 
 _ORDERED = (OpKind.GT, OpKind.GE, OpKind.LT, OpKind.LE)
 
@@ -67,3 +71,71 @@ def counted_rounds(facts: Facts) -> list[Node]:
         if high.constant is not None or (high.atom and high.atom.value in facts.constexprs):
             found.append(loop.range)
     return found
+
+
+def numbers_apart(facts: Facts) -> list[Node]:
+    """Single numbers from neighbouring places of one array, four or more, each of which the same
+    tile is compared with or computed with in the same way, and what does so."""
+    users: dict[tuple[object, ...], dict[int, Node]] = {}
+    for load in facts.loads:
+        if set(facts.types.shape(load.value)) - {"1"} or len(load.index) != 1:
+            continue
+        place = load.index[0].constant
+        if place is None:
+            continue
+        for user in facts.graph.users(load.value):
+            others = tuple(v for v in user.op.inputs[:2] if v != load.value)
+            if len(others) == 1 and facts.types.shape(others[0]):
+                users.setdefault((load.array, user.op.kind, others), {})[place] = user
+    rows = (by for by in users.values() if len(by) >= MANY)
+    return [n for by in rows if max(by) - min(by) == len(by) - 1 for n in by.values()]
+
+
+def stages_in_a_row(facts: Facts) -> list[Node]:
+    """Stages of sums and differences, each of what the last one gave, three or more outside of any
+    loop."""
+    if not facts.graph.of(OpKind.SUB):
+        return []
+    stages = [s for s in chained(facts.graph, butterflies(facts.graph)) if not s.meet.loops]
+    return [s.meet for s in stages] if len(stages) >= SEVERAL else []
+
+
+def summed_taps(facts: Facts) -> list[Access | Node]:
+    """Loads of one array at three or more neighbours, each a factor of a product, and the sum that
+    the products end in."""
+    if facts.of_threads or facts.contractions:
+        return []
+    found: list[Access | Node] = []
+    for array in dict.fromkeys(a.array for a in facts.loads if a.array is not None):
+        loads = [a for a in facts.loads if a.array == array and _several(facts, a)]
+        if len(loads) < 3 or len({a.node.parent for a in loads}) > 1 or not _in_a_row(loads):
+            continue
+        products = [m for a in loads for m in facts.graph.of(OpKind.MUL) if _factor(facts, m, a)]
+        ends = [
+            n
+            for n in facts.graph.of(OpKind.ADD)
+            if len(products) == len(loads)
+            and all(facts.graph.rests_on(n.result, m) for m in products)
+        ]
+        if ends:
+            found += [*loads, *products, ends[0]]
+    return found
+
+
+def _several(facts: Facts, access: Access) -> bool:
+    return bool(set(facts.types.shape(access.value)) - {"1"})
+
+
+def _in_a_row(loads: list[Access]) -> bool:
+    """Whether the places differ along one axis, each by one from the last."""
+    first = loads[0].index
+    away = [tuple(sub(x, y).constant for x, y in zip(a.index, first, strict=False)) for a in loads]
+    if any(len(a.index) != len(first) for a in loads) or any(None in one for one in away):
+        return False
+    moved = {at for one in away for at, number in enumerate(one) if number}
+    steps = [abs(one[at]) for at in moved for one in away]  # type: ignore[arg-type]
+    return len(moved) == 1 and sorted(steps) == [*range(len(loads))]
+
+
+def _factor(facts: Facts, product: Node, access: Access) -> bool:
+    return any(facts.graph.core(v) == access.value for v in product.op.inputs[:2])
