@@ -11,6 +11,7 @@ from extractors.host.samples import (
     ROWS_TILE,
     SEARCH_POINTER,
     SEARCH_TILE,
+    SPLITS,
     TWO_POINTER,
     TWO_TILE,
     HostCase,
@@ -112,7 +113,13 @@ _CARD = "'A100' in torch.cuda.get_device_name()"
 _BOUND = _SAID + "    flag = asked()\n"
 _LIES = "x, w, out, 1024, x.is_contiguous(), 1024"
 
+_WHICHEVER = vary(SPLITS, ("torch.cuda.get_device", "on_device.get_device"))
+"""Properties of the device by a module that nothing tells, with the method of PyTorch."""
+_SPLIT = "sm-count-driven-split-count"
+
 CASES = (
+    HostCase(_SPLIT, tile(_WHICHEVER, "x, w, out, splits, True, 1024")),
+    HostCase(_SPLIT, pointer(_WHICHEVER, "x, w, out, splits, True, 1024")),
     HostCase(_TARGETS, tile(HEAD, _ANSWER), "if capability"),
     HostCase(_TARGETS, pointer(HEAD, _ANSWER), "if capability"),
     HostCase(_TARGETS, pointer(_BOUND, "x, w, out, 1024, flag, 1024"), "if capability"),
@@ -150,6 +157,11 @@ CASES = (
     HostCase(_BY_HAND, pointer(HEAD, "x, w, out, 1024, True, 1024"), "fixed"),
 )
 MISSES = (
+    HostMiss(
+        _SPLIT,
+        pointer(vary(_WHICHEVER, ("get_device_p", "get_p")), "x, w, out, splits, True, 1024"),
+        "a method that says nothing",
+    ),
     HostMiss(_RULE, pointer(_SHARED, "x, w, out, sms, True, 1024"), "their number as it stands"),
     HostMiss(_DEFAULT, ROWS_POINTER, "the launch names a number"),
     HostMiss(

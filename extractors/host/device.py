@@ -16,6 +16,8 @@ from extractors.host.values import ABSENT, External, Value
 from extractors.syntax.nodes import each
 
 PROPERTIES = "device properties"
+PROPERTIES_OF = "get_device_properties"
+"""What a device module of PyTorch has, whichever it is, that tells what the device is."""
 TARGET = "device target"
 OTHER_VENDORS = ("xpu", "hpu", "npu", "mps", "musa", "mlu")
 
@@ -25,7 +27,7 @@ OF_DEVICE = ("capability", "target.", "condition@", "exception@")
 """How symbols begin that say something of the machine, or of how it was asked, and nothing of the
 problem."""
 
-QUESTIONS = frozenset({"get_device_capability", "get_device_properties", "get_current_target"})
+QUESTIONS = frozenset({"get_device_capability", PROPERTIES_OF, "get_current_target"})
 """Functions of PyTorch and Triton that tell what the target is."""
 
 
@@ -70,7 +72,7 @@ def asks_inside(node: ast.AST) -> bool:
 
 def answer(path: str, profile: TargetProfile | None) -> Value:
     """What a call without known arguments gives; ABSENT when it asks nothing about the device."""
-    if path.endswith(".get_device_properties"):
+    if path.endswith(f".{PROPERTIES_OF}"):
         return External(PROPERTIES)
     if path == "torch.cuda.get_device_capability":
         return profile.capability if profile else sym("capability")

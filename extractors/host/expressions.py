@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from extractors.host.assume import resolve
+from extractors.host.device import PROPERTIES_OF
 from extractors.host.expr import (
     binary,
     choose,
@@ -137,6 +138,8 @@ class Expressions(Items):
 
     def _eval_Attribute(self, node: ast.Attribute, frame: Frame) -> Value:
         owner = self.eval(node.value, frame)
+        if isinstance(owner, Unknown) and node.attr == PROPERTIES_OF:
+            return External(f"torch.{PROPERTIES_OF}")
         if not isinstance(owner, Choice):
             return self.attribute(owner, node.attr, node)
         return self.machine.lift(lambda value: self.attribute(value, node.attr, node), owner)
