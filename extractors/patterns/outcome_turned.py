@@ -16,6 +16,8 @@ from kb.analysis.scalings import elementwise
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, OpKind
 
+_PLANE = 2
+"""Axes of what a product gives; more are taken apart, and put together in another order."""
 _TURNED = "(A@B)^T, the outcome turned"
 _ADDED = vary(
     PRODUCT_POINTER,
@@ -50,6 +52,17 @@ class OutcomeTurned(Pattern):
             ),
             why="what is turned is an operand again",
         ),
+        NearMiss(
+            vary(
+                _ADDED,
+                (
+                    "tl.trans(tl.dot(x, y))",
+                    "tl.reshape(tl.permute(tl.reshape(tl.dot(x, y), (TM, 2, TN // 2)), (2, 1, 0)), "
+                    "(TN, TM))",
+                ),
+            ),
+            why="three axes in another order",
+        ),
         NearMiss(PRODUCT_POINTER, why="nothing is turned"),
         NearMiss(ATTENTION, why="keys are turned"),
         NearMiss(BACKWARD_KEYS, why="operands are turned"),
@@ -69,6 +82,8 @@ class OutcomeTurned(Pattern):
     def _products(self, facts: Facts, turn: Node) -> list[Node]:
         """Products that a tile is, or that are added up to it."""
         above = elementwise(facts, turn.op.inputs[0])
+        if sum(extent != "1" for extent in facts.types.shape(turn.op.inputs[0])) != _PLANE:
+            return []
         if any(n.op.kind in TURNS or n.op.kind == OpKind.IF for n in above):
             return []
         return [n for n in above if n.op.kind in CONTRACTIONS]
@@ -77,11 +92,8 @@ class OutcomeTurned(Pattern):
         """Whether what is turned is a product with two axes, and no operand of another."""
         if not self._products(facts, turn):
             return False
-        operands = {
-            facts.graph.through(p.op.operand(role), HELD)
+        return not any(
+            turn in facts.graph.upstream(p.op.operand(role) or "", lambda n: n.op.kind not in HELD)
             for p in facts.contractions
             for role in ("lhs", "rhs")
-        }
-        return (
-            turn.result not in operands and facts.graph.through(turn.result, HELD) not in operands
         )
