@@ -30,6 +30,15 @@ _TWO_LOOPS = vary(
 
 _MATCHED = "operand cast to the type of the other"
 _OTHERS = vary(PRODUCT_POINTER, ("tl.dot(x, y)", "tl.dot(x.to(b.dtype.element_ty), y)"))
+_OTHERS_EITHER = vary(
+    _OTHERS,
+    ("TK: tl.constexpr", "TK: tl.constexpr, WHOLE: tl.constexpr"),
+    (
+        "        y = tl.load(pb, mask=k[:, None] < K - t * TK, other=0.0)\n",
+        "        if WHOLE:\n            y = tl.load(pb)\n        else:\n"
+        "            y = tl.load(pb, mask=k[:, None] < K - t * TK, other=0.0)\n",
+    ),
+)
 _OTHERS_TILE = vary(PRODUCT, ("ct.mma(x, y, acc)", "ct.mma(x, y.astype(a.dtype), acc)"))
 
 
@@ -65,6 +74,7 @@ class IntermediateDowncast(Pattern):
         Case(FLASH_THREADS, "cast P to input dtype"),
         Case(_OTHERS, _MATCHED),
         Case(_OTHERS_TILE, _MATCHED),
+        Case(_OTHERS_EITHER, _MATCHED),
     )
     near_misses = (
         NearMiss(

@@ -82,13 +82,11 @@ def _matches(facts: Facts, product: Node, cast: Node) -> bool:
     loaded = facts.held_loads(cast.op.inputs[0])
     return (
         bool(loaded)
-        and len(other) == 1
+        and bool(other)
         and wanted.startswith("dtypeof")
-        and (
-            facts.access(other[0]) is not None
-            and facts.types.dtype(other[0].result) == wanted
-            and all(facts.types.dtype(a.value) != wanted for a in loaded)
-        )
+        and all(facts.access(one) is not None for one in other)
+        and all(facts.types.dtype(one.result) == wanted for one in other)
+        and all(facts.types.dtype(a.value) != wanted for a in loaded)
     )
 
 
