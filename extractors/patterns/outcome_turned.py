@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT_POINTER, vary
+from extractors.patterns.cases import ATTENTION, BACKWARD_KEYS, PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import BACKWARD_KEYS_POINTER
 from extractors.patterns.cases_threads import PRODUCT_THREADS
 from extractors.patterns.either_orientation import EitherOrientation
@@ -25,6 +25,13 @@ _ADDED = vary(
     ("acc += tl.dot(x, y)", "acc += tl.trans(tl.dot(x, y))"),
     ("out + m[:, None] * so + n[None, :]", "out + n[:, None] * so + m[None, :]"),
 )
+_TILES = vary(
+    PRODUCT,
+    (
+        "ct.mma(x, y, acc)",
+        "acc + ct.transpose(ct.mma(x, y, ct.full((TM, TN), 0.0, dtype=ct.float32)))",
+    ),
+)
 _SCALED = vary(_ADDED, ("tl.trans(tl.dot(x, y))", "tl.trans(tl.dot(x, y) * 0.5)"))
 
 
@@ -35,7 +42,7 @@ class OutcomeTurned(Pattern):
     name = "outcome-of-a-product-turned"
     axis = "mma_orientation"
     source = "Golub, Van Loan, Matrix Computations (2013), section 1.1: (A B)^T = B^T A^T"
-    matches = (Case(_ADDED, _TURNED), Case(_SCALED, _TURNED))
+    matches = (Case(_ADDED, _TURNED), Case(_SCALED, _TURNED), Case(_TILES, _TURNED))
     near_misses = (
         NearMiss(
             vary(_ADDED, ("tl.trans(tl.dot(x, y))", "tl.dot(tl.trans(y), tl.trans(x))")),
