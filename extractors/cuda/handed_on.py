@@ -13,7 +13,7 @@ from extractors.cuda.launch_site import LaunchSite, owner
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
 from extractors.cuda.tensors import address
-from extractors.cuda.through_callers import Callers, encloses, kernel_of, of_library
+from extractors.cuda.through_callers import Callers, alone_under, encloses, kernel_of, of_library
 from extractors.cuda.unfolded import unfolded
 from extractors.host.passes import BESIDE, HANDED_ON, LEFT, TAKEN
 from kb.dialects.cuda import CUDA
@@ -94,17 +94,7 @@ def _beside(mine: Sequence[LaunchSite], known: Handings) -> set[Lines]:
         for one, beside in known.callers.beside(kernel):
             if (one.given.keys() & beside.given.keys()) - {*_NOWHERE}:
                 lines |= {*one.lines, *beside.lines, *known.head(beside.kernel)}
-    return lines | _under(mine, known) if lines else lines
-
-
-def _under(mine: Sequence[LaunchSite], known: Handings) -> set[Lines]:
-    """Conditions that all launches of this kernel stand under, and no other one of their host
-    function does."""
-    asked = [{place(x.at) for x in site.tests if shown(x) in site.guards} for site in mine]
-    functions = {site.function for site in mine}
-    others = [x for x in known.sites if x.function in functions]
-    theirs = {place(t.at) for x in others if kernel_of(x) != kernel_of(mine[0]) for t in x.tests}
-    return set.intersection(*asked) - theirs
+    return lines | alone_under(mine, known.sites) if lines else lines
 
 
 Given = tuple[str, Mapping[str, n.Variable]]

@@ -33,6 +33,20 @@ def traits(definition: n.Definition, library: Library) -> dict[str, n.Record]:
     return found
 
 
+def plain_member(
+    default: n.CType | n.Expr | None, member: str, library: Library
+) -> n.CType | None:  # fmt: skip
+    """A member type of the struct that a type parameter stands for where nothing is given for it:
+    one that depends on no parameter and no other member of that struct."""
+    several = library.records(default.name) if isinstance(default, n.CType) else []
+    if len(several) != 1 or several[0].specialised:
+        return None
+    found = [one.type for one in several[0].aliases if one.name == member]
+    open_ = {one.name for one in several[0].template} | {one.name for one in several[0].aliases}
+    plain = len(found) == 1 and not found[0].arguments and found[0].name not in open_
+    return found[0] if plain else None
+
+
 @dataclass(frozen=True, slots=True)
 class Given:
     """A struct, or what stands for one, that host code gives for a template parameter: its last

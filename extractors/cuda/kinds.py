@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.instances import plain_member
 from extractors.cuda.template_arguments import TemplateArguments
 from extractors.cuda.type_traits import (
     agreeing,
@@ -335,8 +336,9 @@ class Typing(TemplateArguments):
         defaults = {one.name: one.default for one in record.template}
         head, _, inside = written.name.partition("::")
         if head in defaults:
-            told = self._of_default(defaults[head], inside or written.member, hops)
-            return told or Kind(f"dtypeof({parameter}.{member})")
+            plain = plain_member(defaults[head], inside or written.member, self.library)
+            told = self.kind(plain, Frame("file"), hops + 1) if plain is not None else UNKNOWN
+            return told if told.dtype in BITS else Kind(f"dtypeof({parameter}.{member})")
         several = self.library.records(written.name)
         if written.member or (len(several) > 1 and all(one.specialised for one in several)):
             return Kind(record=f"{parameter}::{member}")
@@ -352,19 +354,6 @@ class Typing(TemplateArguments):
         if not known:
             return self.kind(written, inner, hops + 1)
         return Kind(record=written.name, arguments=self.arguments(written.arguments, inner, hops))
-
-    def _of_default(self, default: n.CType | n.Expr | None, member: str, hops: int) -> Kind | None:
-        """A member type of the struct that a type parameter stands for where nothing is given for
-        it: one that depends on no parameter of that struct."""
-        several = self.library.records(default.name) if isinstance(default, n.CType) else []
-        if len(several) != 1 or several[0].specialised:
-            return None
-        found = [one.type for one in several[0].aliases if one.name == member]
-        open_ = {one.name for one in several[0].template} | {one.name for one in several[0].aliases}
-        if len(found) != 1 or found[0].arguments or found[0].name in open_:
-            return None
-        kind = self.kind(found[0], Frame("file"), hops + 1)
-        return kind if kind.dtype in BITS else None
 
     def member_of(self, parameter: str, name: str) -> Val:
         """A constant of the struct that a type parameter stands for."""

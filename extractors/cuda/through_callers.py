@@ -328,3 +328,13 @@ def returns(block: n.Block) -> bool:
     if isinstance(last, n.Block):
         return returns(last)
     return isinstance(last, n.Leave) and last.word == "return"
+
+
+def alone_under(mine: Sequence[LaunchSite], every: Sequence[LaunchSite]) -> set[Lines]:
+    """Conditions that all launches of a kernel stand under, and none of another kernel in the same
+    functions of the host does."""
+    asked = [{place(x.at) for x in site.tests if shown(x) in site.guards} for site in mine]
+    functions = {site.function for site in mine}
+    others = [x for x in every if x.function in functions]
+    theirs = {place(t.at) for x in others if kernel_of(x) != kernel_of(mine[0]) for t in x.tests}
+    return set.intersection(*asked) - theirs

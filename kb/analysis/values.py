@@ -319,8 +319,7 @@ class Values:
             of = self.graph.producer(part.op.operand("x"))
             part = of if of is not None and of.op.kind == OpKind.PARTITION else None
         size = s.of(Atom(f"value({node.result})", AtomKind.OPAQUE, value=node.result))
-        lane = Atom(f"lane({size})[-1]", AtomKind.LANE, (size,), "-1")
-        return s.of(lane) if part is not None else None
+        return s.of(Atom(f"lane({size})[-1]", AtomKind.LANE, (size,), "-1")) if part else None
 
     def _fill(self, node: Node) -> Expr | None:
         return self.expr(node.op.operand("value"))
