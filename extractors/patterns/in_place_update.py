@@ -12,7 +12,10 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.evidence import Decision
+from kb.ir import Parameter, ParameterKind
 
+IN_PLACE = "in place (same array loaded and stored)"
+PROMISED = f"{IN_PLACE}, __restrict__"
 _PLACE_THREADS = """__global__ void plus(float* x, const float* y, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) x[at] = x[at] + y[at];
@@ -47,7 +50,8 @@ def total(x, parts, count, out, n, T: tl.constexpr):
 
 
 class InPlaceUpdate(Pattern):
-    """One parameter occurs in loads and in plain stores."""
+    """One parameter occurs in loads and in plain stores; a promise that its pointer is the only way
+    to it belongs to that."""
 
     name = "in-place-update-gradient-in-forward"
     axis = "aliasing"
@@ -55,12 +59,12 @@ class InPlaceUpdate(Pattern):
     matches = (
         Case(
             vary(ADD_POINTER, ("tl.store(out + at", "tl.store(x + at")),
-            "in place (same array loaded and stored)",
+            IN_PLACE,
         ),
-        Case(
-            vary(COPY, ("ct.store(out,", "ct.store(x,")), "in place (same array loaded and stored)"
-        ),
-        Case(_PLACE_THREADS, "in place (same array loaded and stored)"),
+        Case(vary(COPY, ("ct.store(out,", "ct.store(x,")), IN_PLACE),
+        Case(_PLACE_THREADS, IN_PLACE),
+        Case(_PLACE_THREADS.replace("const float* y", "const float* __restrict__ y"), IN_PLACE),
+        Case(_PLACE_THREADS.replace("float* x", "float* __restrict__ x"), PROMISED),
     )
     near_misses = (
         NearMiss(_EITHER, why="a flag says whether the array is read or written"),
@@ -71,33 +75,54 @@ class InPlaceUpdate(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        read: dict[str | None, list[Node]] = {}
-        for load in facts.loads:
-            read.setdefault(load.array, []).append(load.node)
-        read.pop(None, None)
-        names = {
-            store.array
-            for store in facts.stores
-            if not store.is_atomic
-            and any(
-                not store.node.excludes(node) and _first(facts, node, store)
-                for node in read.get(store.array, ())
-            )
-        }
-        summed = {a.array for a in facts.stores if a.is_atomic}  # by all blocks together
-        names -= {name for name in names & summed if not self._same_places(facts, name)}
+        names = rewritten(facts)
         if names:
             loads = [a for a in facts.loads if a.array in names]
             stores = [a for a in facts.stores if a.array in names and not a.is_atomic]
             where: list[Where] = [a.node for a in (*loads, *stores)]
             if facts.of_threads:  # a pointer that is not to what stays as it is
-                where += facts.declared(*(name for name in names if name))
-            yield self.decide(facts, "in place (same array loaded and stored)", where)
+                where += facts.declared(*names)
+            given = promised(facts)
+            alone = any(p.name in names for p in given)
+            where += [p.span.lines for p in given if alone]
+            yield self.decide(facts, PROMISED if alone else IN_PLACE, where)
 
-    def _same_places(self, facts: Facts, name: str | None) -> bool:
-        """Whether elements of an array are stored where they were loaded from."""
-        read = {a.index for a in facts.loads if a.array == name}
-        return any(a.index in read for a in facts.stores if a.array == name and not a.is_atomic)
+
+def promised(facts: Facts) -> list[Parameter]:
+    """Pointers that the kernel is given with the promise that nothing else leads to what they point
+    at."""
+    return [
+        parameter
+        for parameter in facts.kernel.entry.parameters
+        if parameter.kind is ParameterKind.ARRAY and "restrict" in parameter.annotation.split()
+        if not parameter.struct  # the host side tells of fields, where they are declared
+    ]
+
+
+def rewritten(facts: Facts) -> set[str]:
+    """Arrays of which the kernel reads elements before it stores some."""
+    read: dict[str, list[Node]] = {}
+    for load in facts.loads:
+        if load.array is not None:
+            read.setdefault(load.array, []).append(load.node)
+    names = {
+        store.array
+        for store in facts.stores
+        if store.array is not None
+        and not store.is_atomic
+        and any(
+            not store.node.excludes(node) and _first(facts, node, store)
+            for node in read.get(store.array, ())
+        )
+    }
+    summed = {a.array for a in facts.stores if a.is_atomic}  # by all blocks together
+    return names - {name for name in names & summed if not _same_places(facts, name)}
+
+
+def _same_places(facts: Facts, name: str | None) -> bool:
+    """Whether elements of an array are stored where they were loaded from."""
+    read = {a.index for a in facts.loads if a.array == name}
+    return any(a.index in read for a in facts.stores if a.array == name and not a.is_atomic)
 
 
 def _first(facts: Facts, load: Node, store: Access) -> bool:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases_rows_threads import ADD_THREADS
+from extractors.patterns.in_place_update import promised, rewritten
 from kb.analysis.facts import Facts
 from kb.evidence import Decision
-from kb.ir import ParameterKind
 
 _PROMISED = """__global__ void copy(const float* __restrict__ x, float* __restrict__ out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -18,7 +18,8 @@ _PROMISED = """__global__ void copy(const float* __restrict__ x, float* __restri
 
 
 class RestrictedPointers(Pattern):
-    """Parameters qualified so that the compiler may reorder and cache their loads."""
+    """Parameters qualified so that the compiler may reorder and cache their loads; of a kernel that
+    writes over none of them."""
 
     name = "restrict-qualified-pointers"
     axis = "aliasing"
@@ -27,14 +28,11 @@ class RestrictedPointers(Pattern):
     near_misses = (
         NearMiss(_PROMISED.replace("__restrict__ ", ""), why="nothing is promised"),
         NearMiss(ADD_THREADS, why="nothing is promised"),
+        NearMiss(_PROMISED.replace("out[at] = x", "out[at] += x"), why="told with the update"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        promised = [
-            parameter.span.lines
-            for parameter in facts.kernel.entry.parameters
-            if parameter.kind is ParameterKind.ARRAY and "restrict" in parameter.annotation.split()
-            if not parameter.struct  # the host side tells of fields, where they are declared
-        ]
-        if promised:
-            yield self.decide(facts, "__restrict__", promised)
+        given = promised(facts)
+        told = {p.name for p in given} & rewritten(facts)  # with what is written over
+        if given and not told:
+            yield self.decide(facts, "__restrict__", [p.span.lines for p in given])
