@@ -29,6 +29,9 @@ CONTIGUOUS = "host-contiguity-alignment-normalisation"
 HANDED = "strides-of-rows-handed-in"
 """The pattern of a kernel that is given strides, and of a host that hands them over."""
 
+ASKED = "strides demanded"
+"""What a host says that checks how far elements lie apart."""
+
 DENSE = "compact strides computed from the sizes"
 ANY_ORDER = "any order of the axes, by strides"
 OTHER_ORDER = "axes in another order in the output"
@@ -86,6 +89,24 @@ def of_one_array(program: Decision, host: Decision, facts: Facts) -> bool:
         if any(atom.value in strides for index in access.index for atom in index.atoms())
     }
     return not made or placed <= {None} or bool(made & placed)
+
+
+def with_asked_strides(
+    program: Sequence[Decision], host: Sequence[Decision]
+) -> tuple[list[Decision], list[Decision]]:
+    """Strides of rows that the kernel is handed, with the checks of the host that demand how far
+    elements lie apart: both are one contract."""
+    asked = [d for d in host if (d.pattern, d.value, d.file) == (CONTIGUOUS, ASKED, None)]
+    lines = {line for d in asked for line in d.lines}
+    if not any(d.pattern == HANDED and d.file is None for d in program):
+        return [*program], [*host]
+    told = [
+        replace(d, lines=tuple(sorted({*d.lines, *lines})))
+        if d.pattern == HANDED and d.file is None
+        else d
+        for d in program
+    ]
+    return told, [d for d in host if d not in asked]
 
 
 def without_extents(

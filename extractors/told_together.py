@@ -48,6 +48,7 @@ from extractors.told_strides import (
     in_any_order,
     laid_out,
     of_one_array,
+    with_asked_strides,
     without_extents,
 )
 from extractors.told_tails import DEMANDED, fits_whole, with_demands, with_flags, with_variants
@@ -162,6 +163,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program, rest = with_saved(program, rest, detection)
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]
     program = [*program, *kept_apart(detection, facts, [*program, *rest])]
+    program, rest = with_asked_strides(program, rest)
     rest = [_relied(d, relied, detection.facts) for d in rest]
     if any(d.axis == GRADIENT for d in rest):
         program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]
