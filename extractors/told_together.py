@@ -18,7 +18,6 @@ from extractors.host.parts import REPEATED
 from extractors.host.passes import AHEAD, BESIDE, HANDED_ON, LATER, LEFT
 from extractors.host.served import MISSING
 from extractors.host.stand_ins import DUMMY, NEUTRAL, STAND_IN
-from extractors.patterns.ascending_tiles import AscendingTiles
 from extractors.patterns.compact_arrays import CompactArrays
 from extractors.patterns.parameter_gradient import OWNED
 from extractors.patterns.split_reduction import SERIAL
@@ -36,6 +35,7 @@ from extractors.told_casts import with_host_casts
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import along_lanes, of_both_passes, with_branches, with_rules
 from extractors.told_gates import with_gates
+from extractors.told_grid import of_the_grid
 from extractors.told_handed import with_handed
 from extractors.told_merged import merged_decisions
 from extractors.told_optional import NULL, OPTIONAL, asked_for, given_or_not, told_once
@@ -98,9 +98,6 @@ COMPACT = frozenset({
 
 STRIDED = COMPACT | {"strides-of-every-axis-handed-in", "one-set-of-strides-for-several-arrays"}
 """Patterns of arrays whose layout the host settles where it makes them contiguous."""
-
-SHARED_OUT = frozenset({"work_decomposition", "grid_mapping"})
-"""Axes that the grid of the launch belongs to."""
 
 
 def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...]:
@@ -177,8 +174,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
         if launched and decision.axis == WARPS:
             rest = [_shown(d, decision) if _within(d, decision) else d for d in rest]
             continue  # the kernel promises a bound, the launch gives the number
-        by_grid = decision.axis in SHARED_OUT or decision.pattern == AscendingTiles.name
-        if by_grid and decision.file is None:
+        if of_the_grid(decision):
             decision = replace(decision, lines=_united(decision.lines, facts.grid_lines))
         if decision.value == LEFT_OPEN.get(decision.axis):
             if any(given.axis == decision.axis for given in rest):

@@ -16,6 +16,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, sides
 from kb.analysis.padded import padded
 from kb.analysis.rounds_to_extent import rounds_to_extent
+from kb.analysis.steps_past_end import steps_past_end
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.waived import waived_rounds
 from kb.evidence import Decision
@@ -84,6 +85,18 @@ _ROWS_LEFT = """__global__ void scale(const float* x, float* out, int rows) {
 }
 """
 
+_STAGED = """__global__ void scale(const float* x, float* out, int tiles) {
+    for (int tile = 0; tile < tiles; tile += 4) {
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            if (tile + k >= tiles) continue;
+            int at = ((tile + k) * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;
+            out[at] = 2.f * x[at];
+        }
+    }
+}
+"""
+_ROUNDS = "rounds past the end left out"
 STORED = "explicit store mask"
 """Told with how stores are clipped, where no branch and no load asks for the same extent."""
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
@@ -104,8 +117,9 @@ class ThreadGuard(Pattern):
         Case(_GROUPS_LEAVE, "early return"),
         Case(_AROUND, AROUND),
         Case(ADD_THREADS, "access under a branch"),
-        Case(_LEFT, "rounds past the end left out"),
-        Case(_ROWS_LEFT, "rounds past the end left out"),
+        Case(_LEFT, _ROUNDS),
+        Case(_ROWS_LEFT, _ROUNDS),
+        Case(_STAGED, _ROUNDS),
     )
     near_misses = (
         NearMiss(_SEARCHED, why="rounds look for the segment that a position lies in"),
@@ -116,12 +130,24 @@ class ThreadGuard(Pattern):
         NearMiss(
             _LEFT.replace("at >= n", "x[at] < 0.f"),
             why="a value ends the loop, not its place",
-            value="rounds past the end left out",
+            value=_ROUNDS,
         ),
         NearMiss(
             _ROWS_LEFT.replace("row >= rows", "k >= rows"),
             why="how many rounds there are, the same for all blocks",
-            value="rounds past the end left out",
+            value=_ROUNDS,
+        ),
+        NearMiss(
+            _STAGED.replace("tile + k >= tiles", "k >= tiles"),
+            why="how many steps there are, the same in all rounds",
+            value=_ROUNDS,
+        ),
+        NearMiss(
+            _STAGED.replace("out[at] = 2.f * x[at];", "sum += x[at];")
+            .replace("tiles) {", "tiles) {\n    float sum = 0.f;", 1)
+            .replace("    }\n}", "    }\n    out[blockIdx.x] = sum;\n}"),
+            why="nothing is stored there",
+            value=_ROUNDS,
         ),
         NearMiss(_FIRST, why="one thread is chosen, nothing lies outside"),
         NearMiss(
@@ -170,9 +196,10 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
         if leaves(branch.op):
             leaving.append(("early return", [branch, *tests]))
         elif rounds:
-            ended.append(("rounds past the end left out", [branch, *tests]))
+            ended.append((_ROUNDS, [branch, *tests]))
         elif any(_TOUCHING & {op.kind for op in walk(r)} for r in branch.op.regions):
             around.append((AROUND, [branch, *tests]))
+    ended += [(_ROUNDS, [*pair]) for pair in steps_past_end(facts)]
     around += [(AROUND, [*pair]) for pair in waived_rounds(facts)]
     masked = [a for a in facts.loads if a.mask is not None and not a.padding]
     masked += [a for a in facts.stores if a.is_atomic and a.mask is not None]
