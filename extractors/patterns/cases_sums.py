@@ -33,3 +33,15 @@ FILTERED_THREADS = """__global__ void filter(const float* x, const float* w, flo
     for (int i = 0; i < 5; ++i) out[threadIdx.x * 5 + i] = y[i];
 }
 """
+STORED_BESIDE_THREADS = """template <typename T>
+__global__ void norm(T* x, T* out, const float by, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    T sum = 0;
+    for (int i = 0; i < n; ++i) {
+        T own = x[row * n + i];
+        x[row * n + i] = by * x[row * n + i];
+        sum += own * own;
+    }
+    out[row] = sum;
+}
+"""

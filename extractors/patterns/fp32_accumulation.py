@@ -18,6 +18,7 @@ from extractors.patterns.product_summed import BY_FLAG
 from extractors.patterns.shared_sums import kept_sums
 from kb.analysis.declared import arrays_at
 from kb.analysis.facts import Facts
+from kb.analysis.filled_sums import fill_of, filled
 from kb.analysis.graph import CASTS, COPIES, VIEWS, Node
 from kb.analysis.held_sums import accumulators, held_sums, summed_elements
 from kb.analysis.idioms import begun as first_value
@@ -43,7 +44,6 @@ _BY_TYPE = vary(
 _WHOLE_NUMBERS = vary(PRODUCT_POINTER, ("dtype=tl.float32", "dtype=tl.int32"))
 _PROMOTED = "fp32 by promotion in the reduction"
 _CHOICES = frozenset({OpKind.IF, OpKind.IF_EXPRESSION})
-_FILLS = frozenset({OpKind.FULL, OpKind.ZEROS, OpKind.ZEROS_LIKE, OpKind.ONES})
 
 
 class Fp32Accumulation(Pattern):
@@ -81,6 +81,11 @@ class Fp32Accumulation(Pattern):
             vary(SUM_AS_STORED_THREADS, ("T sum = 0", "float sum = 0.f")),
             why="the sum is wider than what is stored",
             value="storage dtype",
+        ),
+        NearMiss(
+            sums.STORED_BESIDE_THREADS,
+            why="what is rounded is no sum",
+            value="fp32, one narrowing cast before the store",
         ),
         NearMiss(
             vary(sums.MAXIMUM_THREADS, ("float", "int"), ("-1e30f", "0"), ("fmaxf(", "max(")),
@@ -131,7 +136,8 @@ class Fp32Accumulation(Pattern):
         if not facts.contractions and any(map(is_float, places)):
             places = {d: nodes for d, nodes in places.items() if d not in _WHOLE}
         casts = self._narrowing(facts)
-        if casts and ("f32" in places or not facts.contractions):
+        elsewhere = facts.contractions or not _SUMMED.isdisjoint(places)
+        if casts and ("f32" in places or not elsewhere):
             wide = places.pop("f32", [])
             where = [*wide, *casts] if wide else [*self._widened(facts), *casts]
             value = "fp32, one narrowing cast before the store"
@@ -179,7 +185,7 @@ class Fp32Accumulation(Pattern):
     def _begin(self, facts: Facts, product: Node) -> Node | None:
         """Where the accumulator of a product is filled."""
         acc = product.op.operand("acc") or ""
-        if fill := _fill(facts, acc):
+        if fill := fill_of(facts, acc):
             return fill
         begun = self._number(facts, first_value(facts, acc)) if facts.of_threads and acc else None
         return begun[1] if begun else None
@@ -203,7 +209,7 @@ class Fp32Accumulation(Pattern):
         added = {n.result for n in self._added(facts, product)}
         for state, sum_of in accumulators(facts):
             if sum_of is product or facts.graph.core(state.next) in added:
-                return _fill(facts, state.init)
+                return fill_of(facts, state.init)
         return None
 
     def _sums(self, facts: Facts) -> Iterable[tuple[str, list[Node]]]:
@@ -246,7 +252,7 @@ class Fp32Accumulation(Pattern):
         """Sums that loops carry, with what they begin with, and what maxima begin with."""
         for loop in facts.loops:
             for state in loop.of(Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM):
-                begun = _filled(facts, state.init)
+                begun = filled(facts, state.init)
                 if state.role is Role.RUNNING_MAXIMUM:
                     yield from (("f32", [n]) for n in begun[:1] if facts.types.wide(n.result))
                     low = facts.graph.producer(first_value(facts, state.init))
@@ -295,7 +301,7 @@ class Fp32Accumulation(Pattern):
             state.result
             for loop in ([] if facts.of_threads else facts.loops)
             for state in loop.of(Role.SUM, Role.RUNNING_SUM)
-            if self._given(facts, _filled(facts, state.init))
+            if self._given(facts, filled(facts, state.init))
         }
 
     def _as_stored(self, facts: Facts, begin: str) -> Node | None:
@@ -371,6 +377,8 @@ _SHORT = {"i", "u"}
 _HELD = _WHOLE | {_GIVEN}
 """Types of products that what adds them up shows: a matrix product without one may be of whole
 numbers."""
+_SUMMED = frozenset({_STORED, _GIVEN, "f16", "bf16", "f64"})
+"""Types of sums; what else is computed beside them says nothing of how they are kept."""
 _NAMES = {
     _GIVEN: _GIVEN, _STORED: "storage dtype",
     "f32": "fp32", "f16": "fp16", "bf16": "bf16", "f64": "fp64", "i32": "int32", "i64": "int64",
@@ -386,15 +394,3 @@ def _written(node: Node) -> str:
     """The type that a literal has by itself."""
     kind = node.op.results[0].type
     return kind.dtype if kind is not None else ""
-
-
-def _fill(facts: Facts, value: str) -> Node | None:
-    """The fill that an accumulator begins with, where nothing but loads is added before."""
-    found = facts.graph.upstream(value, lambda n: n.op.kind in _FILLS or n.op.kind in READS)
-    return next((n for n in found if n.op.kind in _FILLS), None)
-
-
-def _filled(facts: Facts, value: str) -> list[Node]:
-    """Constant tiles that a carried sum begins with."""
-    found = facts.graph.upstream(value, lambda n: n.op.kind in _FILLS)
-    return [n for n in found if n.op.kind in _FILLS]

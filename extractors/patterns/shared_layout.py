@@ -23,6 +23,7 @@ MAX_ELEMENTS = 64
 """Elements of arrays in registers that one is looked for behind, on its way from memory."""
 
 PADDED, SWIZZLED, PLAIN = "padded rows", "xor swizzle", "no padding, no swizzle"
+HANDED = "one buffer, laid out by what it is handed to"
 SPREAD = "elements of a thread's vector apart, free of bank conflicts"
 """Banks of shared memory. Source: CUDA C++ Programming Guide, shared memory."""
 
@@ -33,6 +34,7 @@ _LOOKS = CASTS | {OpKind.BITCAST, OpKind.COPY}
 _OF_SHARED = (OpKind.MATRIX_LOAD, OpKind.MATRIX_STORE, OpKind.ASYNC_COPY)
 """What reaches shared memory but by loads and stores."""
 
+_BYTES = ("i8", "u8")
 _FOUND = (OpKind.OPAQUE, OpKind.LOAD, OpKind.EXTERN_MATH)
 
 _PLAIN = vary(TURN_THREADS, ("tile[T][T + 1]", "tile[T][T]"))
@@ -77,6 +79,16 @@ _ONE_MORE = """__global__ void rows(const float* x, float* out, int n) {
     for (int k = 0; k < 8; ++k) out[threadIdx.x * 8 + k] = kept[(255 - threadIdx.x) * 9 + k];
 }
 """
+_BUFFER = """__global__ void copy(const float* x, float* out, int n) {
+    extern __shared__ char buffer[];
+    float* row = reinterpret_cast<float*>(buffer);
+    row[threadIdx.x] = x[blockIdx.x * n + threadIdx.x];
+    __syncthreads();
+    out[blockIdx.x * n + threadIdx.x] = row[n - 1 - threadIdx.x];
+}
+"""
+
+
 _SPREAD = """__global__ void columns(const float4* x, float* out, int rows, int n) {
     extern __shared__ float sums[];
     float acc[4] = {0.f, 0.f, 0.f, 0.f}, v[4];
@@ -117,6 +129,8 @@ class SharedLayout(Pattern):
         Case(_MATRIX, "xor swizzle"),
         Case(FLASH_TENSORS, "xor swizzle"),
         Case(_PLAIN, "no padding, no swizzle"),
+        Case(_BUFFER, PLAIN),
+        Case(_BUFFER.replace("row[threadIdx.x] =", "mma.load(row); row[threadIdx.x] ="), HANDED),
         Case(_SPREAD, SPREAD),
         Case(_ONE_MORE, PADDED),
         Case(_PAIRS, PADDED),
@@ -140,6 +154,11 @@ class SharedLayout(Pattern):
             _ONE_MORE.replace("* 9", "* 8"), why="rows lie one behind the other", value=PADDED
         ),
         NearMiss(_PAIRS.replace("[36]", "[32]"), why="rows are as wide as the tile", value=PADDED),
+        NearMiss(
+            _BUFFER.replace("row[threadIdx.x] =", "mma.load(row); row[threadIdx.x] ="),
+            why="who knows how the buffer is laid out",
+            value=PLAIN,
+        ),
         NearMiss(ADD_THREADS, why="there is no shared array"),
         NearMiss(
             _SPREAD.replace("threadIdx.x + k * 32", "threadIdx.x * 4 + k"),
@@ -193,7 +212,8 @@ class SharedLayout(Pattern):
         if spread:
             yield self.decide(facts, SPREAD, spread)
         if arrays and not padded and not mixed and not spread:
-            yield self.decide(facts, PLAIN, [*arrays, *self._carved(facts, shared)])
+            value = HANDED if all(_handed_on(facts, n) for n in arrays) else PLAIN
+            yield self.decide(facts, value, [*arrays, *self._carved(facts, shared)])
 
     def _carved(self, facts: Facts, shared: SharedMemory) -> list[Node]:
         """Where memory whose extent the launch gives is divided into arrays of the block."""
@@ -244,6 +264,15 @@ def _said(facts: Facts, node: Node) -> str | None:
     if not isinstance(number, int):
         return None
     return SWIZZLED if number > (1 if phases else 0) else PLAIN
+
+
+def _handed_on(facts: Facts, array: Node) -> bool:
+    """Whether bytes that have no rows of their own are handed to something that is not understood:
+    who knows how it lays them out."""
+    kind = array.op.results[0].type
+    rows = array.op.operand("shape") is not None and (kind is None or kind.dtype not in _BYTES)
+    opaque = facts.threads.of(OpKind.OPAQUE)
+    return not rows and any(facts.threads.rests_on(v, array) for n in opaque for v in n.op.inputs)
 
 
 def _of_threads(facts: Facts, mixing: Node) -> bool:

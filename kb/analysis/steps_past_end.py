@@ -10,13 +10,12 @@ from kb.analysis.loops import Loop, induction
 from kb.analysis.symbolic import AtomKind, Expr
 from kb.ops import COMPARISONS, OpKind
 
-
 _LEFT = (OpKind.CONTINUE, OpKind.BREAK)
 
 
 def steps_past_end(facts: Facts) -> list[tuple[Node, Node]]:
-    """Branches of threads around what a step stores, or before it, each with the comparison that it asks: the
-    place that the rounds of two loops tell, against the end of the outer one."""
+    """Branches of threads around what a step stores, or before it, each with the comparison that it
+    asks: the place that the rounds of two loops tell, against the end of the outer one."""
     found = []
     for branch in facts.graph.of(OpKind.IF) if facts.of_threads else ():
         loops = [one for n in branch.loops if (one := facts.loop(n)) is not None]
