@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from extractors.patterns import cases_casts as casts
 from extractors.patterns.base import UNKNOWN, Case, NearMiss, Pattern
-from extractors.patterns.cases import POINTER, PRODUCT, PRODUCT_POINTER, vary
+from extractors.patterns.cases import PRODUCT, PRODUCT_POINTER, vary
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, LAYER_NORM_POINTER, ROW_NORM
 from extractors.patterns.cases_rows_threads import COPY_THREADS, ROW_NORM_THREADS, SCATTERED, STARTS
 from kb.analysis.accesses import Access
@@ -14,6 +15,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.narrowing import narrowing, packed, rounded_early
 from kb.analysis.register_rows import filled
 from kb.analysis.registers import is_address
+from kb.analysis.words_apart import as_bits, of_one_type, words_apart
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -92,32 +94,12 @@ _BY_TYPE = vary(
      "v = tl.load(x + row * sx + at, mask=inside, other=0.0).to(wide)"),
     ("(c * r * g + h).to(tl.float16)", "(c * r * g + h).to(wide)"),
 )  # fmt: skip
-_BY_FLAG = (
-    POINTER
-    + """
-@triton.jit
-def bend(x, out, n, FINE: tl.constexpr, T: tl.constexpr):
-    at = tl.program_id(0) * T + tl.arange(0, T)
-    v = tl.load(x + at, mask=at < n)
-    if FINE:
-        made = tl.exp(v.to(tl.float32)).to(v.dtype)
-    else:
-        made = tl.exp(v)
-    tl.store(out + at, made, mask=at < n)
-"""
-)
 _COUNTED = vary(
     ADD_POINTER,
     ("    tl.store(", "    tl.atomic_add(x, tl.sum(tl.load(y + at, mask=inside), axis=0)"
      ".to(tl.bfloat16))\n    tl.store("),
 )  # fmt: skip
 _EARLY = vary(ADD_POINTER, ("inside) +", "inside).to(tl.float32).to(out.dtype.element_ty) +"))
-_PLACE = """__global__ void last(const int* x, short* out, int n) {
-    int kept = 0;
-    for (int i = threadIdx.x; i < n; i += 32) kept = x[i] > 0 ? i : kept;
-    out[threadIdx.x] = static_cast<short>(kept);
-}
-"""
 _FILLED = vary(
     ADD_POINTER,
     ("tl.load(x + at, mask=inside) + tl.load(y + at, mask=inside)", "at"),
@@ -157,7 +139,7 @@ class IoCast(Pattern):
         Case(ROW_NORM_THREADS, "upcast on load, downcast on store"),
         Case(_CHOSEN, "downcast on store"),
         Case(_BY_TYPE, "upcast on load, implicit cast on store"),
-        Case(_BY_FLAG, "upcast on load, downcast on store"),
+        Case(casts.BY_FLAG, "upcast on load, downcast on store"),
         Case(_COUNTED, "stay in storage dtype"),
         Case(COPY, "stay in storage dtype"),
         Case(ADD_POINTER, "stay in storage dtype"),
@@ -166,8 +148,10 @@ class IoCast(Pattern):
         Case(_PAIRS, "upcast on load, downcast on store"),
         Case(_NIBBLES, "upcast on load, implicit cast on store"),
         Case(_NIBBLES_THREADS, "unpacked on load"),
+        Case(casts.BYTES, "unpacked on load"),
+        Case(casts.JOINED, "downcast on store"),
         Case(
-            vary(_PLACE, ("(kept)", "(rintf(kept * 0.5f))")),
+            vary(casts.PLACE, ("(kept)", "(rintf(kept * 0.5f))")),
             "downcast on store",
         ),
         Case(_FILLED_VECTOR, "upcast on load"),
@@ -177,7 +161,7 @@ class IoCast(Pattern):
     )
     near_misses = (
         NearMiss(
-            vary(_BY_FLAG, ("made = tl.exp(v)\n", "made = tl.exp(v.to(tl.float32))\n")),
+            vary(casts.BY_FLAG, ("made = tl.exp(v)\n", "made = tl.exp(v.to(tl.float32))\n")),
             why="one side of the branch is stored as it was computed",
             value="upcast on load, downcast on store",
         ),
@@ -189,6 +173,16 @@ class IoCast(Pattern):
         NearMiss(
             vary(_IDS, *_GIVEN), why="any type may be asked for", value="stay in storage dtype"
         ),
+        NearMiss(casts.BYTES, why="bytes become halves", value="stay in storage dtype"),
+        NearMiss(
+            casts.BYTES.replace("half* out", "unsigned char* out"),
+            why="bytes stay bytes",
+            value="unpacked on load",
+        ),
+        NearMiss(
+            casts.BYTES.replace("& 0xff00ff00", "").replace("& 0x00ff00ff) << 8", ")"),
+            why="nothing is taken apart: who knows what the bytes are",
+        ),
         NearMiss(STARTS, why="addresses are stored, no values"),
         NearMiss(SCATTERED.replace("x[i] * 2", "S(1)"), why="counted, nothing loaded is added"),
         NearMiss(
@@ -196,7 +190,7 @@ class IoCast(Pattern):
             why="bits of a position",
             value="unpacked on load",
         ),
-        NearMiss(_PLACE, why="a place becomes narrower, no value", value="downcast on store"),
+        NearMiss(casts.PLACE, why="a place becomes narrower, no value", value="downcast on store"),
         NearMiss(
             vary(_NIBBLES, (" >> 4) & 15).to(tl.float16)", " >> 4) & 15)")),
             why="no float is made",
@@ -218,7 +212,7 @@ class IoCast(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         common = [n for a in facts.loads for n in self._common(facts, a.value)]
         wide = [n for a in facts.loads for n in self._after(facts, a.value)]
-        bits = _unpacked(facts)
+        bits = _unpacked(facts) or words_apart(facts)
         wide += [] if facts.of_threads else bits
         plain = [s for s in facts.stores if not s.is_atomic and facts.types.shape(s.value)]
         narrow = [n for a in plain or facts.stores for n in self._before(facts, a.value)]
@@ -252,6 +246,7 @@ class IoCast(Pattern):
         above = [n for s in stores for n in facts.graph.upstream(s.value, _reads)]
         known = not any(n.op.kind == OpKind.OPAQUE for n in above)
         counted = [s for s in facts.stores if s not in stores]
+        known = known and of_one_type(facts, moved, stores)
         if moved and stores and known and (plain or not counted):
             casts = [n for n in facts.graph.of(*CASTS) if self._on_the_way(facts, n)]
             given = [n for n in casts if n.op.operand("dtype") in facts.constexprs]
@@ -306,6 +301,7 @@ class IoCast(Pattern):
         return found
 
     def _before(self, facts: Facts, value: str) -> list[Node]:
+        value = as_bits(facts, value)
         return self._cast(facts, value) or packed(facts, value) or _kept(facts, value)
 
     def _cast(self, facts: Facts, value: str) -> list[Node]:
