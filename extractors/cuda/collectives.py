@@ -221,8 +221,18 @@ class CollectiveReader(AssemblyReader):
         return count
 
     def collected(self, node: n.Call, function: n.Field, hint: str) -> Val | None:
-        """A method of CUB's collectives; None when it is none."""
+        """A method of CUB's collectives, with where its class got the name it goes by; None when
+        it is none."""
         named = self._named_type(function.operand)
+        before = len(self.writer.current.ops)
+        made = self._collected(node, function, named, hint)
+        if named is not None and named.at is not None:
+            self.writer.declare_since(before, named.at)
+        return made
+
+    def _collected(
+        self, node: n.Call, function: n.Field, named: Named | None, hint: str
+    ) -> Val | None:
         if named is not None:
             moved = block_move(self, node, function.name, named.type, self._named_kind(named))
             if moved is not None:

@@ -106,6 +106,13 @@ class TypedWriter(RegionWriter):
             span = replace(op.span, declared=tuple([_lines(one) for one in places]))
             self._open[-1].ops[-1] = replace(op, span=span)
 
+    def declare_since(self, first: int, place: Place) -> None:
+        """Say where what threads do together is declared, from the given operation on."""
+        ops = self._open[-1].ops
+        for at, op in enumerate(ops[first:], first):
+            if op.attribute("scope") is not None and not op.span.declared:
+                ops[at] = replace(op, span=replace(op.span, declared=(_lines(place),)))
+
     def _nothing(self, span: Span) -> str:
         """The value of an expression that gives none, where one is wanted."""
         value = self.value("")

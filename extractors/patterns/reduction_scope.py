@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from extractors.patterns.base import Case, NearMiss, Pattern
+from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases_merges import MERGE_LOOP_THREADS
 from extractors.patterns.cases_rows import ADD_POINTER, COPY, ROW_NORM
 from extractors.patterns.cases_rows_pointer import ROW_NORM_POINTER
@@ -19,6 +19,7 @@ from extractors.patterns.cases_rows_threads import (
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS, TREE_THREADS
 from extractors.patterns.cluster_sums import CLUSTER_THREADS, cluster_sums
 from extractors.patterns.scans import SCANS
+from kb.analysis.declared import declared_at
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.layouts import counts, layout_of
@@ -31,9 +32,18 @@ from kb.analysis.stages import (
     steps,
     tree_steps,
 )
-from kb.evidence import Decision
+from kb.evidence import Decision, Lines
 from kb.ops import OpKind
 
+_MOVED = """__global__ void copy(const float* x, float* out, int n, int step) {
+    int at = threadIdx.x;
+    for (int i = 0; i < n; ++i) {
+        if (x[i] > 0.f) at = at / 2;
+        at += step;
+    }
+    out[at] = x[at] + at;
+}
+"""
 _GRID = """__global__ void total(const float* x, float* out, int n) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at < n) atomicAdd(out + at % 4, x[at]);
@@ -172,6 +182,7 @@ class ReductionScope(Pattern):
             value="cluster",
         ),
         NearMiss(COPY, why="nothing is reduced"),
+        NearMiss(_MOVED, why="a place moves on by a fixed step"),
         NearMiss(
             _ROWS_GLUON.replace("[4, 1]", "[2, 2]"), why="two warps share a row", value="warp"
         ),
@@ -217,14 +228,18 @@ class ReductionScope(Pattern):
         groups = _groups(facts, found)
         sorts = [n for n in facts.threads.of(OpKind.SORT, *SCANS) if n.op.attribute("scope")]
         if sorts and not found and not second:
-            yield self.decide(facts, str(sorts[0].op.attribute("scope")), sorts)
+            scope = str(sorts[0].op.attribute("scope"))
+            yield self.decide(facts, scope, [*sorts, *_classes(facts, sorts)])
         if joined := cluster_sums(facts):
             yield self.decide(facts, "cluster", joined)
         if second:
-            yield self.decide(facts, "block", [*found, *second, *groups])
+            together = [*found, *second]
+            where: list[Where] = [*together, *groups, *_classes(facts, together)]
+            yield self.decide(facts, "block", where)
         elif found:
             scopes = {str(n.op.attribute("scope") or "warp") for n in found}
-            yield self.decide(facts, min(scopes), [*found, *_handed(facts, found), *groups])
+            where = [*found, *_handed(facts, found), *groups, *_classes(facts, found)]
+            yield self.decide(facts, min(scopes), where)
         elif added := added_by_atomics(facts):
             yield self.decide(facts, "block", list(added))
             return
@@ -237,6 +252,13 @@ class ReductionScope(Pattern):
             yield self.decide(facts, "grid", adds)
         elif alone := of_one_thread(facts):
             yield self.decide(facts, "thread", alone)
+
+
+def _classes(facts: Facts, found: list[Node]) -> list[Lines]:
+    """Where the classes are named whose threads combine."""
+    home = facts.kernel.entry.span.path
+    named = dict.fromkeys(lines for node in found for lines in declared_at(node, home))
+    return list(named)
 
 
 def _handed(facts: Facts, found: list[Node]) -> list[Node]:

@@ -36,5 +36,13 @@ def _summed(facts: Facts, loop: Loop) -> list[Node]:
     """What a loop of one thread adds up or takes the largest of, where a store keeps it."""
     roles = (Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM)
     kept = [c for c in loop.of(*roles) if facts.feeding(c.next) and facts.stored_in(c.result)]
-    made = [grower(facts.graph, c.next) for c in kept]
-    return [n for n in made if n is not None]
+    made = [(c.argument, grower(facts.graph, c.next)) for c in kept]
+    return [n for own, n in made if n is not None and _takes_in(facts, loop, n, own)]
+
+
+def _takes_in(facts: Facts, loop: Loop, grown: Node, own: str) -> bool:
+    """Whether what is added to a carried value is made by the round: a place that moves on by a
+    fixed step sums nothing up."""
+    more = [v for v in grown.op.inputs if not facts.graph.rests_on_argument(v, own)]
+    made = [facts.graph.producer(v) for v in more]
+    return not more or any(n is not None and n.inside(loop.node) for n in made)
