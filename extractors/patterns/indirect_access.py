@@ -22,6 +22,7 @@ from kb.analysis.alternatives import alternatives
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.held_pointers import held_pointers
+from kb.analysis.led_places import in_ring, led_by
 from kb.analysis.loops import Loop
 from kb.analysis.symbolic import ONE, Atom, AtomKind, Expr, mul, of, only_bounds, scale, sub
 from kb.evidence import Decision
@@ -190,6 +191,7 @@ class IndirectAccess(Pattern):
             value=_PAGE,
         ),
         NearMiss(_GUARDED, why="the row is the loaded one, or the first", value=_OFFSET),
+        NearMiss(ROWS_THREADS.replace("y] +", "y] % n +"), why="a place in a ring"),
         NearMiss(_CALL, why="one number for all blocks", value=_OFFSET),
         NearMiss(_BEGUN, why="a segment begins at the row", value=_ROW),
         NearMiss(_LABEL, why="one element is picked", value=_OFFSET),
@@ -209,8 +211,9 @@ class IndirectAccess(Pattern):
         gathered = _GATHER in found and facts.contractions
         apart = self._problems(facts, found) if gathered else set()
         for value, pairs in found.items():
-            if nodes := [n for pair in pairs if pair[0] not in apart for n in pair]:
-                yield self.decide(facts, value, nodes)
+            kept = [pair for pair in pairs if pair[0] not in apart]
+            if nodes := [n for pair in kept for n in pair]:
+                yield self.decide(facts, value, [*nodes, *led_by(facts, kept)])
         if bounds:
             yield self.decide(facts, "loop bounds loaded", bounds)
 
@@ -251,7 +254,7 @@ class IndirectAccess(Pattern):
             return "" if _looked_up(access) else _GATHER
         own = [e for e in access.index if any(a.value == node.result for a in e.atoms())]
         own = [side for e in own for side in alternatives(e, node.result)]
-        if own and all(only_bounds(e, node.result) for e in own):
+        if own and all(only_bounds(e, node.result) or in_ring(e, node.result) for e in own):
             return ""
         single = not set(facts.types.shape(access.value)) - {"1"}
         if facts.of_threads and _of_the_call(facts, node):
