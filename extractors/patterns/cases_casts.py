@@ -42,3 +42,8 @@ __global__ void twice(const float* x, half* out) {
     reinterpret_cast<int*>(out)[at] = made.bits;
 }
 """
+LENGTHENED = """__global__ void spread(const int* ids, long* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) out[at] = ids[at];
+}
+"""

@@ -15,7 +15,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.narrowing import narrowing, packed, rounded_early
 from kb.analysis.register_rows import filled
 from kb.analysis.registers import is_address
-from kb.analysis.words_apart import as_bits, of_one_type, words_apart
+from kb.analysis.words_apart import as_bits, lengthened, of_one_type, words_apart
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -150,6 +150,8 @@ class IoCast(Pattern):
         Case(_NIBBLES_THREADS, "unpacked on load"),
         Case(casts.BYTES, "unpacked on load"),
         Case(casts.JOINED, "downcast on store"),
+        Case(casts.LENGTHENED, "widened on store"),
+        Case(casts.LENGTHENED.replace("long", "int"), "stay in storage dtype"),
         Case(
             vary(casts.PLACE, ("(kept)", "(rintf(kept * 0.5f))")),
             "downcast on store",
@@ -246,11 +248,13 @@ class IoCast(Pattern):
         above = [n for s in stores for n in facts.graph.upstream(s.value, _reads)]
         known = not any(n.op.kind == OpKind.OPAQUE for n in above)
         counted = [s for s in facts.stores if s not in stores]
-        known = known and of_one_type(facts, moved, stores)
+        longer = known and facts.of_threads and lengthened(facts, moved, stores)
+        known = known and (longer or of_one_type(facts, moved, stores))
         if moved and stores and known and (plain or not counted):
             casts = [n for n in facts.graph.of(*CASTS) if self._on_the_way(facts, n)]
             given = [n for n in casts if n.op.operand("dtype") in facts.constexprs]
             value = "cast to a type that is handed over" if given else "stay in storage dtype"
+            value = "widened on store" if longer and not given else value
             yield self.decide(facts, value, [*moved, *casts, *stores])
 
     def _on_the_way(self, facts: Facts, cast: Node) -> bool:

@@ -37,12 +37,30 @@ def words_apart(facts: Facts) -> list[Node]:
 
 
 def of_one_type(facts: Facts, loads: Iterable[Access], stores: Iterable[Access]) -> bool:
-    """Whether some loaded array has elements of the type of each stored one, as far as the program
-    says what they are."""
-    held = _elements(facts)
-    given = {held.get(a.array or "", "") for a in loads}
-    taken = {held.get(a.array or "", "") for a in stores}
-    return "" in given or taken - {""} <= given
+    """Whether something that is stored goes into an array with elements of the type of those that
+    it is made of, as far as the program says what they are."""
+    pairs = _moved(facts, loads, stores)
+    return any("" in (taken, given) or taken == given for taken, given in pairs)
+
+
+def lengthened(facts: Facts, loads: Iterable[Access], stores: Iterable[Access]) -> bool:
+    """Whether whole numbers of 32 bits are stored into an array of longer ones."""
+    pairs = _moved(facts, loads, stores)
+    return any(given in _WORDS and taken in _LONG for taken, given in pairs)
+
+
+def _moved(
+    facts: Facts, loads: Iterable[Access], stores: Iterable[Access]
+) -> list[tuple[str, str]]:
+    """The types of the elements of arrays that are stored into, each with that of an array which
+    what is stored is made of."""
+    held, given = _elements(facts), list(loads)
+    return [
+        (held.get(store.array or "", ""), held.get(load.array or "", ""))
+        for store in stores
+        for load in given
+        if facts.graph.rests_on(store.value, load.node)
+    ]
 
 
 def as_bits(facts: Facts, value: str) -> str:
@@ -56,6 +74,7 @@ def as_bits(facts: Facts, value: str) -> str:
 
 
 _ANY = "void"
+_WORDS, _LONG = ("i32", "u32"), ("i64", "u64")
 _DEEP = 4
 _PLAIN = frozenset({OpKind.COPY})
 
