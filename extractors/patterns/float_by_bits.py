@@ -37,6 +37,14 @@ def powers(x, out, T: ct.Constant[int]):
     v = ct.bitcast((ct.astype(e, ct.int32) + 127) << 23, ct.float32)
     ct.store(out, index=(ct.bid(0),), tile=v)
 """
+_HALVES = """__global__ void shorten(const float* x, unsigned short* out) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    unsigned word = __float_as_uint(x[at]);
+    unsigned high = (word >> 23) & 0xff;
+    unsigned low = word & 0x7fffff;
+    out[at] = word >> 31 << 15 | (high - 112) << 10 | low >> 13;
+}
+"""
 
 
 class FloatByBits(Pattern):
@@ -49,6 +57,7 @@ class FloatByBits(Pattern):
     matches = (
         Case(UP, "exponent by the bits of the float"),
         Case(_TILE, "exponent by the bits of the float"),
+        Case(_HALVES.replace(" | low >> 13", ""), "exponent by the bits of the float"),
     )
     near_misses = (
         NearMiss(
@@ -60,6 +69,7 @@ class FloatByBits(Pattern):
             vary(UP, ("word >> 23", "word >> 16"), ("e << 23", "e << 16")),
             why="upper half of a word, no exponent",
         ),
+        NearMiss(_HALVES, why="the number is rounded to fewer bits"),
         NearMiss(PRODUCT, why="no bits are looked at"),
         NearMiss(PRODUCT_THREADS, why="no bits are looked at"),
     )  # fmt: skip

@@ -12,7 +12,9 @@ from kb.ops import OpKind
 
 _MANTISSA = 23
 """Bits below the exponent of a 32-bit float. Source: IEEE 754."""
+_BELOW = (1 << _MANTISSA) - 1
 _LOOKS = VIEWS | CASTS
+_SHIFTS = frozenset({OpKind.SHIFT_LEFT, OpKind.SHIFT_RIGHT})
 _MASKED = frozenset({OpKind.BIT_AND})
 _BOUNDS = frozenset({OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.CLAMP, OpKind.SELECT})
 _MOVED = frozenset({OpKind.ADD, OpKind.SUB, OpKind.BIT_OR, OpKind.IF, OpKind.IF_EXPRESSION})
@@ -20,12 +22,34 @@ _REACH = 16
 
 
 def exponents_taken(facts: Facts) -> list[tuple[Node, Node]]:
-    """Casts that keep the bits, each with the shift by which the exponent is taken out."""
+    """Casts that keep the bits, each with the shift by which the exponent is taken out; not where
+    the bits below it are taken, too, to make another number of both, which is rounded so."""
     return [
         (seen, shift)
         for shift in facts.graph.of(OpKind.SHIFT_RIGHT)
         if _by_mantissa(facts, shift) and (seen := _seen_as_bits(facts, shift.op.inputs[0]))
+        if not _rounded(facts, seen, shift)
     ]
+
+
+def _rounded(facts: Facts, seen: Node, shift: Node) -> bool:
+    """Whether the exponent and the bits below it, moved, are joined again."""
+    below = [
+        n
+        for n in facts.graph.of(OpKind.BIT_AND)
+        if facts.number(n.op.inputs[1]) == _BELOW and facts.graph.rests_on(n.op.inputs[0], seen)
+    ]
+    steps = _LOOKS | _MASKED | _MOVED | _BOUNDS | _SHIFTS
+
+    def apart(node: Node) -> bool:
+        return node.op.kind not in steps
+
+    return bool(below) and any(
+        facts.graph.made_from([one], (shift,), apart)
+        and facts.graph.made_from([other], below, apart)
+        for n in facts.graph.of(OpKind.BIT_OR)
+        for one, other in (n.op.inputs[:2], n.op.inputs[1::-1])
+    )
 
 
 def powers_made(facts: Facts) -> list[tuple[Node, Node]]:
