@@ -45,7 +45,7 @@ _EITHER = """__global__ void scale(const float* x, float* out, int n, int apart)
 }
 """
 _ASIDE = _WHOLE.replace("        return;\n    }\n", "    } else {\n") + "}\n"
-_ITEMS = """__global__ void merge(const float* x, float* out, const int* parts, int items, int n) {
+ITEMS = """__global__ void merge(const float* x, float* out, const int* parts, int items, int n) {
     for (int row = blockIdx.x; row < items; row += gridDim.x) {
         int first = parts[row];
         int count = parts[row + 1] - first;
@@ -114,7 +114,7 @@ class FastPath(Pattern):
     matches = (
         Case(_WHOLE, _SIMPLER),
         Case(_ASIDE, _SIMPLER),
-        Case(_ITEMS, _SIMPLER),
+        Case(ITEMS, _SIMPLER),
         Case(_EITHER, _WAYS),
         Case(_TURNED, _WAYS),
         Case(_TWO_WALKS, _WAYS),
@@ -131,14 +131,14 @@ class FastPath(Pattern):
             why="an empty row is filled with a number",
         ),
         NearMiss(_WHOLE.replace("size <= k", "threadIdx.x > k"), why="single threads leave"),
-        NearMiss(_ITEMS.replace("            continue;\n", ""), why="the item goes on"),
-        NearMiss(_ITEMS.replace("count == 1", "threadIdx.x > n"), why="single threads go on"),
+        NearMiss(ITEMS.replace("            continue;\n", ""), why="the item goes on"),
+        NearMiss(ITEMS.replace("count == 1", "threadIdx.x > n"), why="single threads go on"),
         NearMiss(
-            _ITEMS.replace("= x[first * n + threadIdx.x];", "= 0.f;"),
+            ITEMS.replace("= x[first * n + threadIdx.x];", "= 0.f;"),
             why="an empty item is filled with a number",
         ),
         NearMiss(
-            _ITEMS.replace("for (int i = 0; i < count; ++i) ", "").replace("first + i", "first"),
+            ITEMS.replace("for (int i = 0; i < count; ++i) ", "").replace("first + i", "first"),
             why="what follows is no more work",
         ),
         NearMiss(_EITHER.replace("apart == n", "threadIdx.x < n"), why="threads have work apart"),
@@ -166,30 +166,41 @@ class FastPath(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if not facts.of_threads:
             return
-        stores = [a for a in facts.stores if a.node.op.attribute("space") != _SHARED]
-        for branch in facts.graph.of(OpKind.IF):
-            side = _leaves(branch)
-            if side is None:
-                side = _goes_on(facts, branch)
-            elif branch.loops:
-                continue
-            if side is None or not _together(facts, branch):
-                continue
-            inside = [a for a in stores if _on(a.node, branch, side)]
-            rest = {a.array for a in stores if not a.node.inside(branch)} - {None}
-            moved = [a for a in inside if a.array in rest and _computed(facts, a)]
-            if moved:
-                tests = facts.graph.roots(branch.op.inputs[0], *COMPARISONS)
-                where = [branch, *tests, *(a.node for a in moved)]
-                yield self.decide(facts, _SIMPLER, where)
-                return
-        for branch, side in _simple_sides(facts):
-            if aside := _aside(facts, branch, side, stores):
-                yield self.decide(facts, _SIMPLER, aside)
-                return
+        stores = _stored(facts)
+        if way := simpler_way(facts):
+            yield self.decide(facts, _SIMPLER, way)
+            return
         for branch in facts.graph.of(OpKind.IF):
             if ways := _ways(facts, branch, stores):
                 yield self.decide(facts, _WAYS, ways)
+
+
+def simpler_way(facts: Facts) -> list[Node]:
+    """The first branch that a block takes together to a simpler way to what the others compute,
+    with what it asks and what is stored there."""
+    stores = _stored(facts) if facts.of_threads else []
+    for branch in facts.graph.of(OpKind.IF) if stores else ():
+        side = _leaves(branch)
+        if side is None:
+            side = _goes_on(facts, branch)
+        elif branch.loops:
+            continue
+        if side is None or not _together(facts, branch):
+            continue
+        inside = [a for a in stores if _on(a.node, branch, side)]
+        rest = {a.array for a in stores if not a.node.inside(branch)} - {None}
+        moved = [a for a in inside if a.array in rest and _computed(facts, a)]
+        if moved:
+            tests = facts.graph.roots(branch.op.inputs[0], *COMPARISONS)
+            return [branch, *tests, *(a.node for a in moved)]
+    for branch, side in _simple_sides(facts) if stores else ():
+        if aside := _aside(facts, branch, side, stores):
+            return aside
+    return []
+
+
+def _stored(facts: Facts) -> list[Access]:
+    return [a for a in facts.stores if a.node.op.attribute("space") != _SHARED]
 
 
 def _simple_sides(facts: Facts) -> Iterator[tuple[Node, int]]:

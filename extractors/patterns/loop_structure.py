@@ -20,6 +20,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS,
 from extractors.patterns.cases_tensors import FLASH_ANEW, FLASH_TENSORS
 from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
 from extractors.patterns.cases_walks import GROUP, LINEAR, LINEAR_APART, ROWS_WALKED_THREADS
+from extractors.patterns.fast_path import ITEMS, simpler_way
 from extractors.patterns.narrow_rest import REST, rest_loops
 from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from extractors.patterns.static_unrolling import OFFSETS
@@ -167,6 +168,7 @@ class LoopStructure(Pattern):
             ),
             "one loop",
         ),
+        Case(ITEMS, "one loop, or a simpler way"),
     )
     near_misses = (
         NearMiss(_FILLED, why="the first loop reads nothing", value="two loops (two-pass)"),
@@ -230,7 +232,9 @@ class LoopStructure(Pattern):
             if beside and not outer:
                 value = f"{value}, or no loop (resident)"
                 heads += self._held(facts, beside)
-            yield self.decide(facts, value, heads)
+            simpler = simpler_way(facts)
+            value = f"{value}, or a simpler way" if simpler else value
+            yield self.decide(facts, value, [*heads, *simpler])
         elif not outer and reduced:
             branches = [x.node for x in facts.loops if x not in facts.rolled_loops]
             written = _unrolled(facts) if facts.of_threads else branches
