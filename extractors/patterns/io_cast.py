@@ -15,7 +15,7 @@ from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.narrowing import narrowing, packed, rounded_early
 from kb.analysis.register_rows import filled
 from kb.analysis.registers import is_address
-from kb.analysis.words_apart import as_bits, lengthened, of_one_type, words_apart
+from kb.analysis.words_apart import as_bits, floats_kept, lengthened, of_one_type, words_apart
 from kb.dialects.registry import stores_cast
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
@@ -240,7 +240,8 @@ class IoCast(Pattern):
         if value:
             between = narrowing(facts).casts
             told = (common, wide, bits, between, narrow, early, silent)
-            yield self.decide(facts, value, [node for nodes in told for node in nodes])
+            kept = floats_kept(facts) if wide and not narrow else []
+            yield self.decide(facts, value, [*(n for nodes in told for n in nodes), *kept])
             return
         moved = [a for a in facts.loads if facts.types.shape(a.value) and self._stored(facts, a)]
         stores = [s for s in facts.stores if not s.is_atomic] or _added(facts)

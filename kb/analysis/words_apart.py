@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
+from kb.evidence import Lines
 from kb.ir import ParameterKind, TypeKind
 from kb.ops import COMPARISONS, READS, OpKind
 
@@ -61,6 +62,13 @@ def _moved(
         for load in given
         if facts.graph.rests_on(store.value, load.node)
     ]
+
+
+def floats_kept(facts: Facts) -> list[Lines]:
+    """Where arrays of 32-bit floats that threads store into are declared."""
+    held = _elements(facts)
+    names = {a.array for a in facts.stores if held.get(a.array or "") == "f32"}
+    return facts.declared(*(n for n in names if n)) if facts.of_threads else []
 
 
 def as_bits(facts: Facts, value: str) -> str:
