@@ -196,3 +196,14 @@ __global__ void add(const half* a, const half* b, half* out) {
 }
 """
 """The same for pairs that are packed in vectors of other numbers."""
+
+WORD_OF_FLOATS = """__global__ void join(const float* x, __nv_bfloat16* out, int n) {
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    union { __nv_bfloat162 pair; unsigned bits; } low, high;
+    low.pair = __floats2bfloat162_rn(x[at], x[at + n]);
+    high.pair = __floats2bfloat162_rn(x[at + 2 * n], x[at + 3 * n]);
+    unsigned long long word = low.bits | (unsigned long long)high.bits << 32;
+    *reinterpret_cast<unsigned long long*>(out + at * 4) = word;
+}
+"""
+"""Four short floats are stored as one word."""

@@ -24,6 +24,7 @@ from extractors.patterns.cases_vectors import (
     VECTORS_UNIFORM,
     VECTORS_UNKNOWN,
     VECTORS_WIDE,
+    WORD_OF_FLOATS,
 )
 from kb.analysis.accesses import BULK, Access
 from kb.analysis.declared import declared_at
@@ -74,6 +75,9 @@ _FILLED = """__global__ void fill(int* out, int value, int n) {
 """
 _CALLED = _LOADED.replace("typedef cub::BlockLoad<", "typedef other::BlockMove<")
 
+_CAST = frozenset({OpKind.POINTER_CAST, OpKind.COPY})
+_FLOATS = frozenset({"f16", "bf16", "f32"})
+
 
 class VectorAccess(Pattern):
     """The elements of one load or store of a thread; or a promise that lets the compiler choose."""
@@ -86,6 +90,7 @@ class VectorAccess(Pattern):
         Case(vary(VECTORS_WIDE, ("float4", "float2"), (", v.z + w.z, v.w + w.w", "")), "64-bit"),
         Case(VECTORS_CHOSEN, "W elements"),
         Case(ADD_THREADS, "scalar"),
+        Case(WORD_OF_FLOATS, "64-bit"),
         Case(VECTORS_COPIED, "128-bit"),
         Case(VECTORS_SIZED, "W elements"),
         Case(VECTORS_APART, "128-bit"),
@@ -103,6 +108,11 @@ class VectorAccess(Pattern):
         Case(VECTORS_GIVEN_GLUON.replace("[4]", "[T, 1]"), "T elements of a layout"),
     )
     near_misses = (
+        NearMiss(
+            WORD_OF_FLOATS.replace("__nv_bfloat16* out", "unsigned long long* out"),
+            why="words where words lie",
+            value="64-bit",
+        ),
         NearMiss(VECTORS_WIDE, why="four elements move together", value="scalar"),
         NearMiss(
             vary(
@@ -179,6 +189,7 @@ class VectorAccess(Pattern):
             copied = node.op.kind == OpKind.ASYNC_COPY
             moved = None if copied else self._moved(facts, node)
             bits = node.op.attribute("bits") or next(iter(sized(facts.threads, moved) or ()), 0)
+            bits = bits or _joined(facts, node, moved)
             told = f"{bits}-bit" if bits else self._value(moved)
             value = _copied(facts, node) if copied else told
             if node.op.attribute("space") != "shared" and value:
@@ -256,6 +267,16 @@ class VectorAccess(Pattern):
         if any(not name or name.startswith(".") for name in names):
             return "several elements"
         return f"{' * '.join(names)} elements"
+
+
+def _joined(facts: Facts, node: Node, moved: TileType | None) -> int:
+    """The bits of a word that is moved to or from where shorter floats lie; 0 for anything else."""
+    pointer = facts.threads.through(node.op.operand("pointer") or "", _CAST)
+    at = type_of(facts, pointer or "")
+    if at is None or moved is None or moved.kind != TypeKind.SCALAR or at.dtype not in _FLOATS:
+        return 0
+    wide = NUMBERS.get(moved.dtype, 0) if moved.dtype not in _FLOATS else 0
+    return wide if wide > NUMBERS[at.dtype] else 0
 
 
 def _moved_elsewhere(facts: Facts) -> bool:
