@@ -21,6 +21,7 @@ from extractors.patterns.runtime_branch import past_extent
 from extractors.patterns.thread_guard import handed_none
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.grid_places import read_places
 from kb.analysis.loops import Loop, once, persistent
 from kb.analysis.symbolic import AtomKind
 from kb.dtypes import is_float
@@ -240,7 +241,7 @@ class EarlyExit(Pattern):
             if value:
                 found.setdefault(value, []).extend(where)
         for value, where in found.items():
-            yield self.decide(facts, value, [*where, *_items(facts, where)])
+            yield self.decide(facts, value, [*where, *read_places(facts, where)])
         if found:
             return
         for loop in facts.loops:
@@ -249,7 +250,7 @@ class EarlyExit(Pattern):
                 placed = [n for n in tests if facts.graph.roots(n.result, *READS)]
                 if any(self._placed(facts, n) for n in placed):
                     held: list[Where] = [loop.node.head, *placed]
-                    yield self.decide(facts, _BOUND, [*held, *_items(facts, placed)])
+                    yield self.decide(facts, _BOUND, [*held, *read_places(facts, placed)])
                     return
 
     def _leaving(self, facts: Facts, branch: Node) -> tuple[str, list[Where]]:
@@ -326,18 +327,6 @@ class EarlyExit(Pattern):
             and all(any(i.has(AtomKind.BLOCK) for i in a.index) for a in loads)
             and all(e.has(AtomKind.LOADED) or e.constant in (0, 1, -1) for e in compared)
         )
-
-
-def _items(facts: Facts, where: Iterable[Where]) -> list[Node]:
-    """Where the kernel reads the places along those axes of the grid whose items are left out."""
-    asked = [n for n in where if isinstance(n, Node)]
-    own = {
-        n.op.attribute("axis")
-        for node in asked
-        for value in node.op.inputs
-        for n in facts.graph.roots(value, OpKind.BLOCK_ID)
-    }
-    return [n for n in facts.graph.of(OpKind.BLOCK_ID) if n.op.attribute("axis") in own]
 
 
 def _flags(facts: Facts, branch: Node, tests: list[Node]) -> list[Node]:
