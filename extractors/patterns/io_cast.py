@@ -214,7 +214,7 @@ class IoCast(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         common = [n for a in facts.loads for n in self._common(facts, a.value)]
         wide = [n for a in facts.loads for n in self._after(facts, a.value)]
-        bits = _unpacked(facts) or words_apart(facts)
+        bits = _unpacked(facts) or ([] if wide else words_apart(facts))
         wide += [] if facts.of_threads else bits
         plain = [s for s in facts.stores if not s.is_atomic and facts.types.shape(s.value)]
         narrow = [n for a in plain or facts.stores for n in self._before(facts, a.value)]
