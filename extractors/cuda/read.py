@@ -35,6 +35,7 @@ from extractors.cuda.instances import codes, traits
 from extractors.cuda.library import Library, Load, gather, names_cute
 from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
+from extractors.cuda.unserved import serves, unserved
 from extractors.cuda.values import INT, UNKNOWN, Callee, Frame, Kind, Slot, Val
 from extractors.opaque import opaque_notes
 from kb.dialects.cuda import CUDA
@@ -99,6 +100,7 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
         parse(prepared, shown or path), headers, tensors=names_cute(prepared, headers)
     )
     later = _Later(text, path, load, shown or path)
+    asked = {one.path: one.prepared.targets for one in headers} | {shown or path: prepared.targets}
     notes: list[Diagnostic] = []
     kernels: list[Kernel] = []
     kept: list[n.Definition] = []
@@ -109,6 +111,10 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
         seen, definition = library, one
         if "__CUDA_ARCH" in text and _refuses(one, library):
             seen, definition = later.find(one) or (library, one)
+        elif empty := unserved(one, library, asked):
+            other = later.find(one)
+            if other is not None and any(serves(helper, other[0]) for helper in empty):
+                seen, definition = other
         name = _name(definition, kernels)
         kernel, problem = _kernel(definition, seen, name)
         if seen is library and _never_holds(kernel) and (other := later.find(one)):

@@ -218,7 +218,8 @@ class IoCast(Pattern):
         wide += [] if facts.of_threads else bits
         plain = [s for s in facts.stores if not s.is_atomic and facts.types.shape(s.value)]
         narrow = [n for a in plain or facts.stores for n in self._before(facts, a.value)]
-        longest = [n for n in narrow if facts.types.dtype(n.result) in _LONGEST]
+        casts = [n for n in narrow if n.op.kind in CASTS]
+        longest = [n for n in casts if facts.types.dtype(n.result) in _LONGEST]
         early = [] if narrow or facts.of_threads else rounded_early(facts)
         silent: list[Access] = []
         if not narrow and (wide or (not common and stores_cast(facts.kernel.dialect))):

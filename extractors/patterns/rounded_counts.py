@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import POINTER, TILE, vary
@@ -10,13 +10,13 @@ from extractors.patterns.cases_rows import ADD_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import ONE, AtomKind, Expr
+from kb.analysis.symbolic import ONE, AtomKind, Expr, make
 from kb.evidence import Decision
 from kb.ops import REDUCTIONS, OpKind
 
 _VALUE = "counts rounded up to whole tiles"
 _PLACES = (AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION)
-_ENDS = (OpKind.RANGE, OpKind.STATIC_RANGE)
+ENDS = (OpKind.RANGE, OpKind.STATIC_RANGE)
 _STARTS = (
     POINTER
     + """
@@ -90,8 +90,7 @@ class RoundedCounts(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         graph = facts.threads if facts.of_threads else facts.graph
-        rounded = [n for n in graph.of(OpKind.MUL, OpKind.SHIFT_LEFT) if _whole(facts, n)]
-        rounded += [n for n in graph.of(OpKind.BIT_AND) if _masked(facts, n)]
+        rounded = multiples(facts, _counted)
         if not rounded:
             return
         kept = [n.op.operand("value") for n in graph.of(OpKind.STORE)]
@@ -99,34 +98,41 @@ class RoundedCounts(Pattern):
         summed = graph.of(OpKind.CUMSUM, OpKind.SCAN, *REDUCTIONS)
         kept += [value for n in summed for value in n.op.inputs[:1]]
         values = [v for v in kept if v is not None]
-        made = graph.made_from(values, rounded, lambda n: n.op.kind in _ENDS)
+        made = graph.made_from(values, rounded, lambda n: n.op.kind in ENDS)
         if used := [n for n in rounded if n in made]:
             yield self.decide(facts, _VALUE, used)
 
 
-def _whole(facts: Facts, node: Node) -> bool:
-    """The multiple of a quotient that was rounded up, of a number that no parameter tells."""
+def multiples(facts: Facts, of: Callable[[Expr], bool]) -> list[Node]:
+    """Where numbers of a kind are rounded up to a multiple."""
+    graph = facts.threads if facts.of_threads else facts.graph
+    rounded = [n for n in graph.of(OpKind.MUL, OpKind.SHIFT_LEFT) if _whole(facts, n, of)]
+    return rounded + [n for n in graph.of(OpKind.BIT_AND) if _masked(facts, n, of)]
+
+
+def _whole(facts: Facts, node: Node, of: Callable[[Expr], bool]) -> bool:
+    """The multiple of a quotient that was rounded up, of a number of that kind."""
     terms = _meaning(facts, node.result).terms
     if len(terms) != 1:
         return False
     (factors, times) = terms[0]
     for atom in factors:
-        if atom.kind is AtomKind.CEIL_DIV and _counted(atom.args[0]):
+        if atom.kind is AtomKind.CEIL_DIV and of(atom.args[0]):
             rest = [other for other in factors if other is not atom]
             by = atom.args[1]
-            if (by.constant == times and not rest) or (times == 1 and [by.atom] == rest):
+            if make([(tuple(rest), times)]) == by:
                 return by != ONE
     return False
 
 
-def _masked(facts: Facts, node: Node) -> bool:
+def _masked(facts: Facts, node: Node, of: Callable[[Expr], bool]) -> bool:
     """A number raised by what a mask takes off its low bits."""
     for value, mask in (node.op.inputs[:2], node.op.inputs[1::-1]):
         off = _meaning(facts, mask).constant
         if off is not None and off < -1 and not -off & (-off - 1):
             raised = _meaning(facts, value)
             over = [number for factors, number in raised.terms if not factors]
-            if over == [-off - 1] and _counted(raised):
+            if over == [-off - 1] and of(raised):
                 return True
     return False
 

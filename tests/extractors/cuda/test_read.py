@@ -359,6 +359,44 @@ def test_a_helper_that_asserts_what_is_false_is_read_for_the_later_target() -> N
     assert not ops(never, OpKind.LOAD)
 
 
+_NARROW = """__device__ unsigned narrow(const float (&v)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+ unsigned word;
+ asm("cvt.rn.satfinite.e2m1x2.f32 %0, %1, %2;" : "=r"(word) : "f"(v[0]), "f"(v[1]));
+ return word;
+#else
+ return 0;
+#endif
+}
+__device__ unsigned both(const float* x) { float v[2] = {x[0], x[1]}; return narrow(v); }
+"""
+_STORING = "__global__ void later(const float* x, unsigned* y) { y[0] = both(x); }\n"
+
+
+@pytest.mark.parametrize("header", [False, True])
+def test_a_helper_that_hands_back_nothing_is_read_for_the_later_target(header: bool) -> None:
+    def load(path: str, name: str) -> tuple[str, str] | None:
+        return (name, _NARROW) if name == "narrow.cuh" else None
+
+    text = '#include "narrow.cuh"\n' + _STORING if header else _NARROW + _STORING
+    (kernel,) = read_cuda(text, "k.cu", load).kernels
+    assert len(ops(kernel, OpKind.INLINE_ASM)) == 1
+
+
+@pytest.mark.parametrize(
+    ("was", "instead"),
+    [
+        ("return 0;", "return v[0] > 0.f;"),
+        ("#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000", "#if 0"),
+        ("__CUDA_ARCH__ >= 1000", "__CUDA_ARCH__ >= 1300"),
+    ],
+    ids=["something older devices do", "no question of the target", "never"],
+)
+def test_a_helper_that_serves_the_target_or_none_stays(was: str, instead: str) -> None:
+    (kernel,) = read_cuda((_NARROW + _STORING).replace(was, instead), "k.cu").kernels
+    assert not ops(kernel, OpKind.INLINE_ASM)
+
+
 def test_a_kernel_made_by_a_macro() -> None:
     found = read_cuda(
         "#define DEFINE(name, ...) template <__VA_ARGS__> __global__ void name(float* y)\n"
