@@ -41,7 +41,11 @@ def serves(name: str, library: Library) -> bool:
 
 
 def _called(definition: n.Definition) -> set[str]:
-    calls = (one.function for one in n.inside(definition.body) if isinstance(one, n.Call))
+    """Functions that every instance calls: what `if constexpr` holds is not for all of them."""
+    body = [*n.inside(definition.body)]
+    static = [one for one in body if isinstance(one, n.If) and one.static]
+    some = {id(x) for one in static for side in (one.then, one.other) for x in n.inside(side)}
+    calls = (one.function for one in body if isinstance(one, n.Call) and id(one) not in some)
     return {one.text for one in calls if isinstance(one, n.Name)}
 
 

@@ -9,7 +9,7 @@ from extractors.patterns.cases_rows_threads import ADD_THREADS, ROW_NORM_THREADS
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.symbolic import AtomKind
+from kb.analysis.symbolic import Atom, AtomKind, mul
 from kb.evidence import Decision
 from kb.ops import READS, OpKind
 
@@ -55,6 +55,12 @@ class ClearedForLater(Pattern):
             _ROUTED.replace("best[row] = scores[row * 2] < scores[row * 2 + 1]", "best[row] = -1"),
             why="nothing but filling",
         ),
+        NearMiss(
+            _ROUTED.replace("if (row < n) best", "if (row < n) counts[row] = 0;\n    best").replace(
+                "fill(counts, many, blockDim.x, 0)", "best[0] = 1"
+            ),
+            why="an output of the same rows",
+        ),
         NearMiss(ADD_THREADS, why="one output"),
         NearMiss(ROW_NORM_THREADS, why="one output"),
     )  # fmt: skip
@@ -68,7 +74,11 @@ class ClearedForLater(Pattern):
                 own.setdefault(access.array, []).append(access)
         cleared = {array: some for array, some in own.items() if all(_zero(facts, a) for a in some)}
         elsewhere = _handed_on(facts) if cleared else set()
-        cleared = {name: some for name, some in cleared.items() if not _roots(name) & elsewhere}
+        cleared = {
+            name: some
+            for name, some in cleared.items()
+            if not _roots(name) & elsewhere and not any(_of_work(facts, a, cleared) for a in some)
+        }
         work = [s for s in facts.stores if s.array not in cleared and _made(facts, s)]
         where = [a for some in cleared.values() for a in some]
         if any(not a.node.excludes(s.node) for a in where for s in work):
@@ -84,6 +94,27 @@ def _zero(facts: Facts, access: Access) -> bool:
     made = facts.threads.producer(core)
     given = made is None or _depth(made) <= _depth(access.node)
     return given and facts.thread_values.literal(core) == 0
+
+
+def _of_work(facts: Facts, zero: Access, cleared: dict[str, list[Access]]) -> bool:
+    """Whether more than the own thread moves a place, and that of an element that is worked on goes
+    as many times as far with all that moves it: an output, if of a device that cannot make it."""
+    others = [a for a in facts.accesses if a.array not in cleared]
+    further = any(atom.kind is not AtomKind.LANE for atom in _moving(zero))
+    return further and any(_in_step(zero, a) for a in others)
+
+
+def _in_step(one: Access, other: Access) -> bool:
+    moving = _moving(one)
+    if len(one.index) != 1 or len(other.index) != 1 or moving != _moving(other):
+        return False
+    ways = [[access.index[0].coefficient(atom) for atom in moving] for access in (one, other)]
+    far, near = ways[0][0], ways[1][0]
+    return all(mul(a, near) == mul(b, far) for a, b in zip(*ways, strict=True))
+
+
+def _moving(access: Access) -> set[Atom]:
+    return {a for index in access.index for a in index.top() if a.kind in _PLACED}
 
 
 def _handed_on(facts: Facts) -> set[str]:

@@ -96,10 +96,15 @@ class HalvedRange(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        loops = facts.thread_loops if facts.of_threads else ()
-        found = [n for loop in loops for n in _searched(facts, loop)]
+        found = [n for _, nodes in searches(facts) for n in nodes]
         if found:
             yield self.decide(facts, _VALUE, found)
+
+
+def searches(facts: Facts) -> list[tuple[Loop, list[Node]]]:
+    """Loops of threads that search, each with the steps of its search."""
+    loops = facts.thread_loops if facts.of_threads else ()
+    return [(loop, found) for loop in loops if (found := _searched(facts, loop))]
 
 
 def _searched(facts: Facts, loop: Loop) -> list[Node]:

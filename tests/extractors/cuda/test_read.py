@@ -389,8 +389,9 @@ def test_a_helper_that_hands_back_nothing_is_read_for_the_later_target(header: b
         ("return 0;", "return v[0] > 0.f;"),
         ("#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000", "#if 0"),
         ("__CUDA_ARCH__ >= 1000", "__CUDA_ARCH__ >= 1300"),
+        ("{ y[0] = both(x); }", "{ if constexpr (sizeof(*x) == 8) y[0] = both(x); }"),
     ],
-    ids=["something older devices do", "no question of the target", "never"],
+    ids=["something older devices do", "no question of the target", "never", "some instances"],
 )
 def test_a_helper_that_serves_the_target_or_none_stays(was: str, instead: str) -> None:
     (kernel,) = read_cuda((_NARROW + _STORING).replace(was, instead), "k.cu").kernels
