@@ -97,6 +97,17 @@ _STAGED = """__global__ void scale(const float* x, float* out, int tiles) {
 }
 """
 _ROUNDS = "rounds past the end left out"
+_ACCESS = "access under a branch"
+_COPIED = """__global__ void turn(const float* x, float* out, int n) {
+    extern __shared__ float row[];
+    int at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at < n) __pipeline_memcpy_async(row + threadIdx.x, x + at, 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    out[at] = row[blockDim.x - 1 - threadIdx.x];
+}
+"""
 STORED = "explicit store mask"
 """Told with how stores are clipped, where no branch and no load asks for the same extent."""
 _ORDERED = frozenset({OpKind.LT, OpKind.LE, OpKind.GT, OpKind.GE})
@@ -116,7 +127,8 @@ class ThreadGuard(Pattern):
         Case(_LEAVES, "early return"),
         Case(_GROUPS_LEAVE, "early return"),
         Case(_AROUND, AROUND),
-        Case(ADD_THREADS, "access under a branch"),
+        Case(ADD_THREADS, _ACCESS),
+        Case(_COPIED, _ACCESS),
         Case(_LEFT, _ROUNDS),
         Case(_ROWS_LEFT, _ROUNDS),
         Case(_STAGED, _ROUNDS),
@@ -153,7 +165,7 @@ class ThreadGuard(Pattern):
         NearMiss(
             ADD_THREADS.replace("at < n", "at < n && blockIdx.y < 3 * n"),
             why="blocks of one job are told apart",
-            value="access under a branch",
+            value=_ACCESS,
         ),
         NearMiss(ROW_NORM_THREADS, why="lanes outside have a value: told with their padding"),
         NearMiss(PRODUCT_THREADS, why="lanes outside have a value: told with their padding"),
@@ -206,11 +218,19 @@ def _ways(facts: Facts) -> list[tuple[str, list[Node]]]:
     masked = [a for a in masked if not any(of_block(facts, n) for n in comparisons(facts, a.mask))]
     beside = any(a.padding and a.mask is not None for a in facts.loads)
     stores = [] if beside else [a for a in facts.stores if a.mask]
-    for way, accesses in (("access under a branch", masked), (STORED, stores)):
+    for way, accesses in ((_ACCESS, masked), (STORED, stores)):
         tested = [(a, _bounds(facts, a.mask)) for a in accesses]
         tested = [(a, t) for a, t in tested if not any(_looks_on(facts, a, n) for n in t)]
         under += [(way, [a.node, *tests]) for a, tests in tested if tests]
+    around_copies = ((b, t) for b in _copying(facts) for t in _bounds(facts, b.op.inputs[0]))
+    under += [(_ACCESS, [*pair]) for pair in around_copies]
     return [*leaving, *ended, *around, *under]
+
+
+def _copying(facts: Facts) -> list[Node]:
+    """Branches of threads around copies from memory past the registers, in their order."""
+    around = {b for n in facts.threads.of(OpKind.ASYNC_COPY) for b in n.around()}
+    return sorted((b for b in around if b.op.kind == OpKind.IF), key=lambda n: n.index)
 
 
 def ended_rounds(facts: Facts) -> list[Node]:
