@@ -8,7 +8,11 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT_POINTER, vary
 from extractors.patterns.cases_pointer import DECODE_PART, TWO_PRODUCTS
 from extractors.patterns.cases_rows import (
-    ADD_POINTER, NORM_PERSISTENT, ROW_NORM, ROW_NORM_CHUNKS, SOFTMAX_CHUNKS,
+    ADD_POINTER,
+    NORM_PERSISTENT,
+    ROW_NORM,
+    ROW_NORM_CHUNKS,
+    SOFTMAX_CHUNKS,
 )  # fmt: skip
 from extractors.patterns.cases_rows_kept import STAGED_SOFTMAX_THREADS
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
