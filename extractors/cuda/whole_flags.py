@@ -30,7 +30,7 @@ def whole_flags(definition: n.Definition, launches: Sequence[LaunchSite]) -> Ite
     if lines:
         yield Decision(
             axis="tail_handling", value=FLAGGED, pattern=FLAGGED, lines=tuple(sorted(lines)),
-            kind=AxisKind.HOST,
+            kind=AxisKind.DESIGN,
         )  # fmt: skip
 
 

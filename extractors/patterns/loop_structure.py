@@ -26,11 +26,10 @@ from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
 from extractors.patterns.static_unrolling import OFFSETS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.last_first import last_first
 from kb.analysis.loops import Loop, Role, persistent
+from kb.analysis.loops_told import last_first, picks
 from kb.analysis.own_code import own
 from kb.analysis.stages import partials_joined, second_stage, tree_steps
-from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ir import ParameterKind, walk
 from kb.ops import ATOMICS, READS, WRITES, OpKind
@@ -208,7 +207,7 @@ class LoopStructure(Pattern):
         inner = [loop for loop in inner if not self._after_products(facts, loop)]
         inner = self._passes(facts, inner)
         inner = [loop for loop in inner if not self._fills(facts, loop)] or inner
-        inner = [loop for loop in inner if not _picks(facts, loop)] or inner
+        inner = [loop for loop in inner if not picks(facts, loop)] or inner
         for loop in outer:
             if not (inner and facts.of_threads and persistent(loop, facts.values)):
                 yield self.decide(facts, "persistent outer loop", (loop.node,))
@@ -360,16 +359,6 @@ def _around(facts: Facts, loop: Loop) -> bool:
 def _inner(facts: Facts, loop: Loop) -> list[Loop]:
     """The loops that a loop runs in every round."""
     return [x for x in facts.rolled_loops if x.node.loop is loop.node]
-
-
-def _picks(facts: Facts, loop: Loop) -> bool:
-    """True for a loop that reads single numbers only, one of them where another says."""
-    inside = [a for a in facts.loads if a.node.inside(loop.node)]
-    return (
-        not facts.of_threads
-        and not any(facts.types.shape(a.value) for a in inside)
-        and any(i.has(AtomKind.LOADED) for a in inside for i in a.index)
-    )
 
 
 def _goes_on(facts: Facts, loops: list[Loop]) -> bool:
