@@ -11,7 +11,9 @@ from extractors.host.values import Expr
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject, Where
 from extractors.rules.compiled_per_size import innermost
+from kb.analysis.facts import Facts
 from kb.evidence import Finding, Lines, Severity
+from kb.ops import OpKind
 
 MAX_TOLD = 3
 """Extents that one finding speaks of."""
@@ -65,6 +67,23 @@ def run(x, out, dim):
     ct.launch(None, (rows, 1, 1), double, (x, out, 64))
 """
 )
+_PLACES = (
+    POINTER
+    + """
+import torch
+@triton.jit
+def least(x, out, rows, n, T: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, T)
+    v = tl.load(x + row * n + at, mask=at < n, other=float("inf"))
+    tl.store(out + row, tl.argmin(v, axis=0))
+
+def run(x, out, dim):
+    n = x.shape[dim]
+    rows = x.numel() // n
+    least[(rows,)](x, out, rows, n, triton.next_power_of_2(n))
+"""
+)
 _ASKED = vary(_ROWS, ("    n = x", "    if x.numel() == 0:\n        return x.clone()\n    n = x"))
 
 
@@ -98,13 +117,14 @@ class DividesByEmptyExtent(Rule):
             vary(_ROWS, ("x.numel() // n", "x.shape[0] // x.shape[1]")),
             why="as many of a group: nobody passes none",
         ),
+        NearMiss(_PLACES, why="the place of the least of nothing is no result"),
         NearMiss(_SHARES, why="held down by the extent: what comes before stops at none, too"),
     )
     seen = (Seen("flag-gems", "flag_gems/ops/log_softmax.py", "log_softmax_kernel", 113),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
-        material = subject.host.material
         found: dict[str, Lines] = {}
+        material = subject.host.material if not _finds_places(subject.facts) else None
         for launch in material.sites() if material is not None else ():
             for part, text, places in divisors(material, launch) if material is not None else ():
                 if material is not None and _empties(material, part):
@@ -121,6 +141,12 @@ class DividesByEmptyExtent(Rule):
                 lines,
                 Severity.NOTE,
             )
+
+
+def _finds_places(facts: Facts) -> bool:
+    """Whether a kernel finds the place of an extreme, which nothing has none of."""
+    least = facts.graph.of(OpKind.ARGMIN, OpKind.ARGMAX, OpKind.REDUCE_MIN, OpKind.REDUCE_MAX)
+    return any(n.op.kind in (OpKind.ARGMIN, OpKind.ARGMAX) or n.op.results[1:] for n in least)
 
 
 def _empties(material: Material, quotient: Expr) -> bool:
