@@ -117,6 +117,7 @@ class NearestByComparisons(Pattern):
     matches = (
         Case(_COUNTED, _COUNTING),
         Case(_ONE_BY_ONE, _COUNTING),
+        Case(vary(_ONE_BY_ONE, ("(v > b)", "(b < v)"), ("(v > d)", "(d < v)")), _COUNTING),
         Case(_CODES, _EVEN),
         Case(_CODES_TILE, "nearest by comparisons"),
         Case(_CODES_THREADS, _EVEN),
@@ -192,9 +193,10 @@ class NearestByComparisons(Pattern):
     def _one_by_one(self, facts: Facts) -> list[Node]:
         """The same, each threshold loaded by itself from its own place of one table."""
         ladders: dict[tuple[str, str], dict[Expr, Node]] = {}
-        for test in facts.graph.of(*_UP):
-            value = facts.graph.core(test.op.inputs[0])
-            for mark in facts.held_loads(test.op.inputs[1]):
+        turned = [(n, at) for n in facts.graph.of(*_UP) for at in (0, 1)]
+        for test, at in turned:
+            value = facts.graph.core(test.op.inputs[at])
+            for mark in facts.held_loads(test.op.inputs[1 - at]):
                 written = all(index.constant is not None for index in mark.index)
                 if value is not None and mark.array is not None and written and mark.index:
                     ladders.setdefault((value, mark.array), {})[mark.index[-1]] = test
