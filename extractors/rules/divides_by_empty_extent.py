@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 from extractors.host.conditions import parts
 from extractors.host.divisors import divisors
 from extractors.host.facts import Material
+from extractors.host.tree import default_of
 from extractors.host.values import Expr
 from extractors.patterns.cases import POINTER, TILE, vary
 from extractors.rules.base import Case, NearMiss, Rule, Seen, Subject, Where
@@ -107,6 +109,10 @@ class DividesByEmptyExtent(Rule):
             vary(_ROWS, ("n = x.shape[dim]", "n = x.shape[-1]")),
             why="the length of rows is a size of the model",
         ),
+        NearMiss(
+            vary(_ROWS, ("def run(x, dim):", "def run(x, dim=-1):")),
+            why="the length of rows, where the caller names no axis",
+        ),
         NearMiss(_ASKED, why="nothing is launched for an empty array"),
         NearMiss(vary(_ROWS, ("x.numel() // n", "x.numel() // max(n, 1)")), why="one at least"),
         NearMiss(
@@ -127,7 +133,9 @@ class DividesByEmptyExtent(Rule):
         material = subject.host.material if not _finds_places(subject.facts) else None
         for launch in material.sites() if material is not None else ():
             for part, text, places in divisors(material, launch) if material is not None else ():
-                if material is not None and _empties(material, part):
+                if material is None or not _empties(material, part):
+                    continue
+                if not _last_by_default(material, part, max(places)[0]):
                     found.setdefault(text, max(places))
         if found:
             names = list(found)[:MAX_TOLD]
@@ -147,6 +155,17 @@ def _finds_places(facts: Facts) -> bool:
     """Whether a kernel finds the place of an extreme, which nothing has none of."""
     least = facts.graph.of(OpKind.ARGMIN, OpKind.ARGMAX, OpKind.REDUCE_MIN, OpKind.REDUCE_MAX)
     return any(n.op.kind in (OpKind.ARGMIN, OpKind.ARGMAX) or n.op.results[1:] for n in least)
+
+
+def _last_by_default(material: Material, quotient: Expr, line: int) -> bool:
+    """Whether the axis of a divisor is the last one where the caller names none: the length of
+    rows, then, unless it is said otherwise."""
+    axes = [one.args[1] for one in parts(quotient.args[1]) if one.op == "dim"]
+    names = [str(one.args[0]) for axis in axes for one in parts(axis) if one.op == "sym"]
+    around = [f for f in ast.walk(material.tree) if isinstance(f, ast.FunctionDef)]
+    around = [f for f in around if f.lineno <= line <= (f.end_lineno or f.lineno)]
+    given = (default_of(f, name) for f in around for name in names)
+    return any(node is not None and ast.unparse(node) == "-1" for node in given)
 
 
 def _empties(material: Material, quotient: Expr) -> bool:
