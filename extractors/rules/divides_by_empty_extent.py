@@ -124,6 +124,17 @@ class DividesByEmptyExtent(Rule):
             why="as many of a group: nobody passes none",
         ),
         NearMiss(_PLACES, why="the place of the least of nothing is no result"),
+        NearMiss(
+            vary(
+                _PLACES,
+                (
+                    "    tl.store",
+                    "    least, place = tl.min(v, axis=0, return_indices=True)\n    tl.store",
+                ),
+                ("tl.argmin(v, axis=0)", "at"),
+            ),
+            why="the place of the least of nothing is no result",
+        ),
         NearMiss(_SHARES, why="held down by the extent: what comes before stops at none, too"),
     )
     seen = (Seen("flag-gems", "flag_gems/ops/log_softmax.py", "log_softmax_kernel", 113),)
@@ -154,7 +165,8 @@ class DividesByEmptyExtent(Rule):
 def _finds_places(facts: Facts) -> bool:
     """Whether a kernel finds the place of an extreme, which nothing has none of."""
     least = facts.graph.of(OpKind.ARGMIN, OpKind.ARGMAX, OpKind.REDUCE_MIN, OpKind.REDUCE_MAX)
-    return any(n.op.kind in (OpKind.ARGMIN, OpKind.ARGMAX) or n.op.results[1:] for n in least)
+    asked = [n for n in least if n.op.operand("return_indices") is not None]
+    return bool(asked) or any(n.op.kind in (OpKind.ARGMIN, OpKind.ARGMAX) for n in least)
 
 
 def _last_by_default(material: Material, quotient: Expr, line: int) -> bool:
