@@ -122,6 +122,8 @@ class Callers:
         name = _name(call.function)
         if depth >= MAX_DEPTH or name in self._launched:
             return False
+        if any(self._seen(one) for one in self.functions.get(name, ())):
+            return False  # It launches through others.
         if name not in self._by_library:
             self._by_library[name] = False  # what calls itself
             self._by_library[name] = any(

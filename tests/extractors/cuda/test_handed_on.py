@@ -364,3 +364,18 @@ def test_a_part_is_told_with_the_condition_that_it_alone_stands_under() -> None:
     told = _decisions(_KERNELS + apart)
     lines = {name: [d.lines for d in ds if d.pattern == BESIDE] for name, ds in told.items()}
     assert [(5, 5) in lines[name][0] for name in ("first", "last")] == [False, True]
+
+
+def test_a_function_that_launches_through_others_is_no_call_of_a_library() -> None:
+    host = """void launch(const float* x, float* part) { first<<<1, 32>>>(x, part); }
+void inner(const float* x, float* part) {
+  cudaMemsetAsync(part, 0, 128);
+  launch(x, part);
+}
+void run(const float* x, float* part, float* out) {
+  inner(x, part);
+  last<<<1, 32>>>(part, out);
+}
+"""
+    (told,) = _decisions(_KERNELS + host)["last"]
+    assert (told.value, told.subject) == (TAKEN, "part")
