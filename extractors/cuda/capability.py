@@ -13,12 +13,12 @@ from extractors.cuda.checks import checked
 from extractors.cuda.launch_site import LaunchSite
 from extractors.cuda.library import Library
 from extractors.cuda.read import ReadCuda
+from extractors.cuda.resident import ALL_SHARED
 from kb.evidence import AxisKind, Decision, Lines
 from kb.ir import Kernel, kernel_ops
 
 _ATTRIBUTES = frozenset({"cudaDevAttrComputeCapabilityMajor", "cudaDevAttrComputeCapabilityMinor"})
-_SHARED = frozenset({"cudaDevAttrMaxSharedMemoryPerMultiprocessor",
-                     "cudaDevAttrMaxSharedMemoryPerBlockOptin"})  # fmt: skip
+_SHARED = frozenset({ALL_SHARED, "cudaDevAttrMaxSharedMemoryPerMultiprocessor"})
 _MAJOR, _MINOR = "major", "minor"
 _PROPERTIES = frozenset({"cudaDeviceProp", "cudaGetDeviceProperties", "getCurrentDeviceProperties",
                          "getDeviceProperties"})  # fmt: skip
@@ -47,7 +47,8 @@ def by_capability(
     """Conditions around launches or checked before them, and comparisons that launches are made of,
     that rest on the compute capability of the device: a function that asks for it, or its
     properties; or that rest on what another such condition has set. Of `hosts`, which lead to the
-    launches, also the functions of the file that check it for them."""
+    launches, also the functions of the file that check it for them. And conditions that rest on
+    how much shared memory the device has."""
     yield from _by_shared_memory(launches)
     lines: set[Lines] = set()
     for site in launches[:MAX_SITES]:

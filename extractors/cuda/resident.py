@@ -32,7 +32,7 @@ _COUNT = "cudaDevAttrMultiProcessorCount"
 _FIELD = "multiProcessorCount"
 """How the device says how many multiprocessors it has. Source: CUDA Runtime API, devices."""
 
-_ALL_SHARED = "cudaDevAttrMaxSharedMemoryPerBlockOptin"
+ALL_SHARED = "cudaDevAttrMaxSharedMemoryPerBlockOptin"
 _SHARED_FIELD = "sharedMemPerBlockOptin"
 """How the device says how much shared memory one block may ask for. Source: CUDA Runtime API,
 devices."""
@@ -179,7 +179,7 @@ def _whole(site: LaunchSite) -> n.Place | None:
         asked = site.names.get(f"&{given.text}")
         if isinstance(asked, n.Call) and len(asked.arguments) > 1:
             named = asked.arguments[1]
-            return asked.at if isinstance(named, n.Name) and named.text == _ALL_SHARED else None
+            return asked.at if isinstance(named, n.Name) and named.text == ALL_SHARED else None
         given = site.names.get(given.text)
     return None
 

@@ -125,7 +125,8 @@ _EMPTY_THREADS = """__global__ void gather(const float* x, const int* starts, fl
 
 class DegenerateRowGuard(Pattern):
     """The first value of the running sum or maximum, a lower bound of the sum before the division,
-    or a constant that is stored where a loaded number of elements is zero."""
+    or a constant that is stored where a loaded number of elements is zero, or a loop has no
+    round."""
 
     name = "degenerate-row-guard"
     axis = "empty_row_handling"

@@ -13,7 +13,7 @@ from extractors.patterns.cases_rows import (
     ROW_NORM,
     ROW_NORM_CHUNKS,
     SOFTMAX_CHUNKS,
-)  # fmt: skip
+)
 from extractors.patterns.cases_rows_kept import STAGED_SOFTMAX_THREADS
 from extractors.patterns.cases_rows_pointer import ADD, ROW_NORM_POINTER
 from extractors.patterns.cases_rows_threads import ADD_THREADS, COLUMNS_THREADS, ROW_NORM_THREADS

@@ -188,6 +188,7 @@ class StaticUnrolling(Pattern):
         Case(_SUMMED, _TAPS),
         Case(_ELEMENTS, "written out by hand"),
         Case(_BOUNDS, "written out by hand"),
+        Case(vary(_BOUNDS, ("(v > d)", "(d < v)")), "written out by hand"),
     )
     near_misses = (
         NearMiss(

@@ -8,7 +8,7 @@ from kb.analysis.butterflies import butterflies, chained
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.symbolic import sub
-from kb.ops import OpKind
+from kb.ops import MIRRORED, OpKind
 
 SEVERAL = 3
 """Tiles of one array that make rounds of what might be a pair."""
@@ -85,8 +85,10 @@ def numbers_apart(facts: Facts) -> list[Node]:
             continue
         for user in facts.graph.users(load.value):
             others = tuple(v for v in user.op.inputs[:2] if v != load.value)
+            first = user.op.inputs[0] == load.value
+            way = MIRRORED.get(user.op.kind, user.op.kind) if first else user.op.kind
             if len(others) == 1 and facts.types.shape(others[0]):
-                users.setdefault((load.array, user.op.kind, others), {})[place] = user
+                users.setdefault((load.array, way, others), {})[place] = user
     rows = (by for by in users.values() if len(by) >= MANY)
     return [n for by in rows if max(by) - min(by) == len(by) - 1 for n in by.values()]
 
