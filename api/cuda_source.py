@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -10,8 +11,9 @@ from pathlib import Path
 from api.including import declarers, includers
 from api.lookups import Lookups
 from api.sources import SourceFile
-from extractors.cuda.beside import beside, mentions
+from extractors.cuda.beside import beside, handed_out, mentions
 from extractors.cuda.launches import host_facts
+from extractors.cuda.library import Above, included
 from extractors.cuda.read import MAX_BYTES, ReadCuda, read_cuda
 from extractors.host.facts import HostFacts
 from extractors.host.modules import real
@@ -62,6 +64,11 @@ class Headers:
             for one in looked:
                 self.lookups.look_below(one)
         return found
+
+    def means(self, path: str, name: str, header: str) -> bool:
+        """Whether a file may mean a header by a name: no other one of that name lies closer."""
+        found = self.load(path, name)
+        return found is None or found[0] == header
 
 
 @lru_cache(maxsize=4096)
@@ -131,7 +138,10 @@ def read_file(file: SourceFile, text: str, lookups: Lookups | None = None) -> Cu
     Raises InputError when it is too large or tree-sitter is not installed.
     """
     inside = file.path.relative_to(file.root).as_posix()
-    found = read_cuda(text, inside, Headers(file.root, lookups).load, shown=file.shown)
+    load = Headers(file.root, lookups).load
+    complete = any(load(inside, name) for name in included(text))
+    above = None if complete else _above(file.root, inside, lookups)
+    found = read_cuda(text, inside, load, shown=file.shown, above=above)
     hosts = dict(host_facts(found))
     alone = [name for name, facts in hosts.items() if not facts.launches]
     if alone:
@@ -139,16 +149,39 @@ def read_file(file: SourceFile, text: str, lookups: Lookups | None = None) -> Cu
     return CudaFile(found.kernels, hosts, found.diagnostics)
 
 
+def _above(root: Path, header: str, lookups: Lookups | None) -> Above | None:
+    """What stands above a header, which includes nothing of its tree, in the first file that
+    includes it: that is where what it needs is."""
+    headers = Headers(root, lookups)
+    rows = includers(real(root), header)
+    if lookups is not None:
+        lookups.note_includers(header, rows)
+    for path, name in rows:
+        loaded = _text(root, root / path) if headers.means(path, name, header) else None
+        if lookups is not None:
+            lookups.look(root / path)
+        if loaded is None:
+            continue
+        at = re.search(rf'^[ \t]*#[ \t]*include[ \t]*[<"]{re.escape(name)}[>"]', loaded[1], re.M)
+        if at is not None:
+            return path, loaded[1][: at.start()]
+    return None
+
+
 def _launched_elsewhere(
     file: SourceFile, inside: str, found: ReadCuda, kernels: list[str], lookups: Lookups | None
 ) -> dict[str, HostFacts]:
     """Facts of kernels that files which include theirs, or declare them, launch, read beside it:
     those of the same launchers together."""
-    names = {k.name: d.name for k, d in zip(found.kernels, found.definitions, strict=True)}
-    around = _around(file.root, inside, [names[one] for one in kernels], lookups)
+    own = {k.name: d.name for k, d in zip(found.kernels, found.definitions, strict=True)}
+    names = {one: (own[one], *handed_out(own[one], found.library.unit)) for one in kernels}
+    asked = list(dict.fromkeys(name for one in kernels for name in names[one]))
+    around = _around(file.root, inside, asked, lookups)
     groups: dict[tuple[str, ...], list[str]] = {}
     for kernel in kernels:
-        if taken := tuple(p for p, text in around.items() if mentions(text, names[kernel])):
+        if taken := tuple(
+            p for p, text in around.items() if any(mentions(text, x) for x in names[kernel])
+        ):
             groups.setdefault(taken[:MAX_FILES], []).append(kernel)
     load = Headers(file.root, lookups).load
     told: dict[str, HostFacts] = {}
@@ -173,9 +206,8 @@ def _around(root: Path, inside: str, names: list[str], lookups: Lookups | None) 
         for path, name in rows:
             if path in seen or len(seen) > MAX_LOOKED_AT:
                 continue
-            meant = headers_of.load(path, name)
-            if meant is not None and meant[0] != header:
-                continue  # another one of that name lies closer
+            if not headers_of.means(path, name, header):
+                continue
             seen.add(path)
             loaded = _text(root, root / path)
             if lookups is not None:

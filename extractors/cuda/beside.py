@@ -21,6 +21,19 @@ def mentions(text: str, kernel: str) -> bool:
     return named and re.search(rf"\b{re.escape(kernel)}\b", uncommented(text)) is not None
 
 
+def handed_out(kernel: str, unit: n.Unit) -> list[str]:
+    """Host functions of a file that give a kernel back: who calls them may launch it."""
+    functions = (one for many in unit.functions.values() for one in many)
+    given = (f for f in functions if f.name != kernel and "__global__" not in f.words)
+    return list(dict.fromkeys(f.name for f in given if _gives(f, kernel)))
+
+
+def _gives(function: n.Definition, kernel: str) -> bool:
+    backs = (one for one in n.inside(function.body) if isinstance(one, n.Leave))
+    named = (x for one in backs for x in n.inside(one) if isinstance(x, n.Name))
+    return any(x.text.rpartition("::")[2] == kernel for x in named)
+
+
 def declares(text: str, kernel: str) -> bool:
     """Whether a text says of a kernel, which another file defines, that it is there."""
     if kernel not in text:

@@ -27,6 +27,9 @@ MAX_LEVELS = 8
 Load = Callable[[str, str], tuple[str, str] | None]
 """Path and text of the header that a file (first argument) includes, None when it is not there."""
 
+Above = tuple[str, str]
+"""Path of a file that includes another one, and its text above that."""
+
 
 @dataclass(slots=True)
 class Header:
@@ -240,16 +243,26 @@ def _instances(unit: n.Unit) -> Iterator[tuple[str, Instance]]:
                 yield x.text.rpartition("::")[2], (x.arguments, aliases, function, x.at)
 
 
+def included(text: str) -> list[str]:
+    """What a file includes, as it writes it."""
+    return re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', text, re.MULTILINE)
+
+
 def gather(
-    text: str, path: str, load: Load, profile: Profile = HOPPER
+    text: str, path: str, load: Load, profile: Profile = HOPPER, above: Above | None = None
 ) -> tuple[Prepared, list[Header]]:
     """The prepared file and the headers that it includes, at any level, within bounds, as a
-    compiler for one target sees them."""
+    compiler for one target sees them; what stands above it in a file that includes it is there as
+    another header."""
     macros: dict[str, Macro] = {}
     headers: list[Header] = []
     seen: set[str] = {path}
-    names = re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', text, re.MULTILINE)
-    _include(names, path, load, (macros, headers, seen, profile), ())
+    found = macros, headers, seen, profile
+    if above is not None:
+        seen.add(above[0])
+        _include(included(above[1]), above[0], load, found, ())
+        _add(_header(*above, macros, profile), macros, headers)
+    _include(included(text), path, load, found, ())
     headers.append(_header(PUBLIC_PATH, DEFINITIONS, {}, profile))
     return prepare(text, macros, profile), headers
 
@@ -273,9 +286,13 @@ def _include(
         _include(header.prepared.includes, inner, load, found, (*levels, path))
         if len(macros) > known:
             header = _header(inner, text, macros, profile)
-        headers.append(header)
-        new = {k: v for k, v in header.macros.items() if k not in macros}
-        macros.update({k: elsewhere(v) for k, v in new.items()})
+        _add(header, macros, headers)
+
+
+def _add(header: Header, macros: dict[str, Macro], headers: list[Header]) -> None:
+    headers.append(header)
+    new = {k: v for k, v in header.macros.items() if k not in macros}
+    macros.update({k: elsewhere(v) for k, v in new.items()})
 
 
 def names_cute(prepared: Prepared, headers: Iterable[Header]) -> bool:

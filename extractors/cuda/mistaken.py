@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from extractors.cuda import nodes as n
+
+if TYPE_CHECKING:
+    from tree_sitter import Node as Syntax
+
+    from extractors.cuda.parse_expressions import ExpressionBuilder
+
+_SIGNS = {"pointer_declarator": "*", "reference_declarator": "&"}
+_OPERANDS = ("identifier", "array_declarator")
 
 
 def mistaken(node: n.Expr) -> n.Variable | None:
@@ -27,3 +37,22 @@ def cast_of(node: n.Binary, kind: n.Name) -> n.Cast:
     """`(T)*p` and `(T)-x`, which the grammar takes for a product and a difference."""
     operand = n.Unary(node.right.at, node.operator, node.right)
     return n.Cast(node.at, n.CType(kind.text), operand, "c")
+
+
+def argument(builder: ExpressionBuilder, node: Syntax) -> n.Expr | None:
+    """One parameter of `T x(y)`, `T x(y * z)` or `T x(y[i])`, read as a function that takes a `y`,
+    as the value that it is; None when it can be none."""
+    kind, other = node.child_by_field_name("type"), node.child_by_field_name("declarator")
+    if node.type != "parameter_declaration" or kind is None:
+        return None
+    value, at = builder.expression(kind), builder.at(node)
+    if other is None:
+        return value
+    sign = _SIGNS.get(other.type)
+    inner = [c for c in other.named_children if sign and c.type in _OPERANDS]
+    operand = inner[-1] if inner else other.child_by_field_name("size")
+    if kind.type != "type_identifier" or operand is None:
+        return None
+    if sign is None and len(other.named_children) == 1:
+        return n.Index(at, value, builder.expression(operand))
+    return n.Binary(at, sign, value, builder.expression(operand)) if sign else None

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 from extractors.cuda import nodes as n
 from extractors.cuda.counting import as_for
 from extractors.cuda.macros import LABEL
-from extractors.cuda.mistaken import mistaken
+from extractors.cuda.mistaken import argument, mistaken
 from extractors.cuda.parse_expressions import ExpressionBuilder
 
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
 
-_SIGNS = {"pointer_declarator": "*", "reference_declarator": "&"}
-_OPERANDS = ("identifier", "array_declarator")
 _UNROLL = re.compile(r"#\s*pragma\s+(no)?unroll\b\s*\(?\s*([\w]*)")
 _SPECIFIERS = frozenset(
     {"type_qualifier", "storage_class_specifier", "alignas_qualifier", "virtual", "explicit"}
@@ -271,20 +269,8 @@ class StatementBuilder(ExpressionBuilder):
 
     def _constructor(self, node: Syntax) -> tuple[n.Expr, ...] | None:
         """`T x(y)` reads as a function that takes a `y`; when y can be a value it is one."""
-        found: list[n.Expr] = []
-        for child in node.named_children:
-            kind = child.child_by_field_name("type")
-            if child.type != "parameter_declaration" or kind is None:
-                return None
-            value, other = self.expression(kind), child.child_by_field_name("declarator")
-            if other is not None:
-                sign = _SIGNS.get(other.type)
-                inner = [c for c in other.named_children if c.type in _OPERANDS]
-                if sign is None or kind.type != "type_identifier" or not inner:
-                    return None
-                value = n.Binary(self.at(child), sign, value, self.expression(inner[-1]))
-            found.append(value)
-        return tuple(found)
+        found = [argument(self, child) for child in node.named_children]
+        return None if None in found else tuple(one for one in found if one is not None)
 
     def declarator(self, node: Syntax | None, kind: n.CType) -> Declared:
         """Follow a declarator down to its name, gathering pointers, extents and the initial

@@ -32,7 +32,7 @@ from extractors.cuda.build_names import build_names
 from extractors.cuda.conditions import BLACKWELL
 from extractors.cuda.helpers import HelperReader
 from extractors.cuda.instances import codes, traits
-from extractors.cuda.library import Library, Load, gather, names_cute
+from extractors.cuda.library import Above, Library, Load, gather, names_cute
 from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
 from extractors.cuda.unserved import serves, unserved
@@ -83,10 +83,13 @@ def no_headers(path: str, name: str) -> None:
     """A loader for a file that stands alone."""
 
 
-def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") -> ReadCuda:
+def read_cuda(
+    text: str, path: str, load: Load = no_headers, shown: str = "", above: Above | None = None
+) -> ReadCuda:
     """Every kernel of a file. A kernel that exceeds a bound is one opaque operation.
 
-    `path` is what `load` knows the file by, `shown` its name in the program when that differs.
+    `path` is what `load` knows the file by, `shown` its name in the program when that differs,
+    `above` what stands above it in a file that includes it, if it needs that.
 
     Raises InputError when the file is too large or tree-sitter is not installed.
     """
@@ -95,11 +98,11 @@ def read_cuda(text: str, path: str, load: Load = no_headers, shown: str = "") ->
             f"the file has {len(text)} characters; at most {MAX_BYTES} are read.", where=path,
             hint="Split the file.",
         )  # fmt: skip
-    prepared, headers = gather(text, path, load)
+    prepared, headers = gather(text, path, load, above=above)
     library = Library(
         parse(prepared, shown or path), headers, tensors=names_cute(prepared, headers)
     )
-    later = _Later(text, path, load, shown or path)
+    later = _Later(text, path, load, shown or path, above)
     asked = {one.path: one.prepared.targets for one in headers} | {shown or path: prepared.targets}
     notes: list[Diagnostic] = []
     kernels: list[Kernel] = []
@@ -139,12 +142,13 @@ class _Later:
     path: str
     load: Load
     shown: str
+    above: Above | None = None
     _library: Library | None = None
 
     def find(self, empty: n.Definition) -> tuple[Library, n.Definition] | None:
         """The definition that has a body there, with what it may name."""
         if self._library is None:
-            prepared, headers = gather(self.text, self.path, self.load, BLACKWELL)
+            prepared, headers = gather(self.text, self.path, self.load, BLACKWELL, self.above)
             tensors = names_cute(prepared, headers)
             self._library = Library(parse(prepared, self.shown), headers, tensors=tensors)
         for one in _global(self._library.unit):

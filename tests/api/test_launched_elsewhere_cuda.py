@@ -13,8 +13,10 @@ from api.read_each import read_each
 from api.sources import source_files
 from kb.graph.decode import decode
 from kb.graph.encode import encode
+from kb.ir import kernel_ops
 from kb.ir_text import to_text
 from kb.knowledge import KernelKnowledge
+from kb.ops import OpKind
 
 HEADER = """#pragma once
 #include <cstdint>
@@ -211,3 +213,66 @@ def test_a_file_that_comes_to_declare_a_kernel_counts(package: Path, name: str) 
     assert [read_again(), read_again()] == [True, False]
     (package / "csrc" / "run.cu").write_text(_RUNS.replace('#include "scale.cuh"\n', _DECLARED))
     assert [read_again(), read_again()] == [True, False]
+
+
+_ALONE = """template <typename T>
+__global__ void scale(const T* x, T* y, int n) {
+  int i = WIDTH * blockIdx.x + threadIdx.x;
+  if (i < n) y[i] = twice(x[i]);
+}
+"""
+_HELPER = "#pragma once\ntemplate <typename T> __device__ T twice(T x) { return x + x; }\n"
+
+
+_ABOVE = '#include "twice.h"\nconst int WIDTH = 256;\n'
+
+
+@pytest.mark.parametrize(
+    ("header", "launcher", "known"),
+    [
+        pytest.param(_ALONE, _ABOVE + LAUNCHER, True, id="above"),
+        pytest.param(_ALONE, LAUNCHER + _ABOVE, False, id="below"),
+        pytest.param('#include "own.h"\n' + _ALONE, _ABOVE + LAUNCHER, False, id="its own"),
+    ],
+)
+def test_a_header_that_includes_nothing_takes_what_stands_above_it(
+    package: Path, header: str, launcher: str, known: bool
+) -> None:
+    """Helpers, constants and headers of the file that includes it, unless the header includes a
+    file of the tree itself."""
+    (package / "csrc" / "own.h").write_text("")
+    (package / "csrc" / "twice.h").write_text(_HELPER)
+    (package / "csrc" / "scale.cuh").write_text(header)
+    (package / "csrc" / "run.cu").write_text(launcher)
+    opaque = [op for op in kernel_ops(scale(package).kernel) if op.kind == OpKind.OPAQUE]
+    assert (not opaque) == known
+
+
+_PICKED = """#pragma once
+template <bool twice>
+__global__ void scale(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = twice ? x[i] * 2.f : x[i];
+}
+typedef void (*scaling)(const float*, float*, int);
+scaling pick(bool twice) {
+  if (twice) return scale<true>;
+  return scale<false>;
+}
+"""
+_PICKS = """#include "scale.cuh"
+
+void run(const float* x, float* y, int n, bool twice) {
+  scaling kernel = pick(twice);
+  kernel<<<(n + 255) / 256, 256>>>(x, y, n);
+}
+"""
+
+
+@pytest.mark.parametrize(("gives", "files"), [("return ", {"csrc/run.cu"}), ("", set())])
+def test_a_file_that_asks_the_header_for_its_kernel_launches_it(
+    package: Path, gives: str, files: set[str]
+) -> None:
+    (package / "csrc" / "scale.cuh").write_text(_PICKED.replace("return ", gives))
+    (package / "csrc" / "run.cu").write_text(_PICKS)
+    assert {one.file for one in scale(package).launches} == files

@@ -73,3 +73,14 @@ def test_a_product_with_an_element_makes_a_value() -> None:
     body = "__half x(p * g[0]); y[0] = x;"
     kernel = understood(f"__global__ void k(const float* g, float* y, float p) {{ {body} }}")
     assert len(ops(kernel, OpKind.MUL)) == 1
+
+
+@pytest.mark.parametrize("index", ["i", "i * 2 + j", "i + w"])
+def test_a_variable_that_begins_with_an_element_is_no_function(index: str) -> None:
+    """The grammar takes `float v(x[i]);` for a function that takes an array of x."""
+    text = f"""__global__ void k(const float* x, float* y, int i, int j, int w) {{
+    float v(x[{index}]);
+    y[0] = v;
+}}
+"""
+    assert len(ops(understood(text), OpKind.LOAD)) == 1
