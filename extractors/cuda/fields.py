@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.accessors import promised
 from extractors.cuda.core import Core, is_integer
 from extractors.cuda.packs import takes
 from extractors.cuda.values import UNKNOWN, Kind, Slot, Val
@@ -95,8 +96,8 @@ class FieldReader(Core):
         written = next((f.type for f in fields if f.name == name and f.type.pointers), None)
         if written is None:
             return []
-        words = [word for word, so in (("const", written.const), ("restrict", written.restrict))
-                 if so]  # fmt: skip
+        restrict = written.restrict or promised(kind)
+        words = [word for word, so in (("const", written.const), ("restrict", restrict)) if so]
         return [("qualified", " ".join(words))] if words else []
 
     def _asked(self, name: str) -> Kind:

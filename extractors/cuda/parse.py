@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
+from extractors.cuda.accessors import by_strides
 from extractors.cuda.grammar import syntax_tree
 from extractors.cuda.parse_statements import RECORDS, StatementBuilder
 from extractors.cuda.preprocess import Prepared
@@ -163,8 +164,9 @@ class _UnitBuilder(StatementBuilder):
         block = self._body(body)
         begun = tuple(self._begun(node))
         block = replace(block, body=(*begun, *block.body)) if begun else block
+        taken = self.parameters(declared.parameters)
         return n.Definition(
-            name, self.parameters(declared.parameters), block, declared.type, place,
+            name, taken, by_strides(taken, block), declared.type, place,
             template, owner.partition("<")[0], words, attributes, specialised,
             owner.rpartition("::")[2] if "<" in owner else "", given,
         )  # fmt: skip

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extractors.cuda import nodes as n
+from extractors.cuda.accessors import restricted
 from extractors.cuda.block_size import place
 from extractors.cuda.library import Library
 from kb.evidence import AxisKind, Decision, Lines
@@ -32,6 +33,8 @@ def _fields(definition: n.Definition, library: Library) -> Iterator[Lines]:
     for parameter in definition.parameters:
         if parameter.type.pointers:
             continue
+        if restricted(parameter.type):
+            yield place(parameter.at)
         for record in library.records(parameter.type.name):
             for one in record.fields:
                 if one.type.restrict and one.at.path == definition.at.path:

@@ -46,7 +46,28 @@ PUBLIC: dict[str, Macro] = {
 }
 """Macros by name, for files that neither define them nor include a header that does."""
 
-DEFINITIONS = """
+ACCESSORS = (
+    ("GenericPackedTensorAccessor", ", typename Index", "Index"),
+    ("PackedTensorAccessor", ", typename Index", "Index"),
+    ("PackedTensorAccessor32", "", "int32_t"),
+    ("PackedTensorAccessor64", "", "int64_t"),
+)
+"""Tensors with extents and strides: name, template parameters besides, type of an index."""
+
+_ACCESSOR = """template <typename T, int N, template <typename U> class Pointers{more}>
+struct {name} {{
+  T* data_; {index} sizes_[N]; {index} strides_[N];
+  __device__ {index} size(int axis) const {{ return sizes_[axis]; }}
+  __device__ {index} stride(int axis) const {{ return strides_[axis]; }}
+  __device__ T* data() const {{ return data_; }}
+}};
+"""
+
+RESTRICTED = "RestrictPtrTraits"
+"""The word of one whose data nothing else leads to."""
+
+_HELPERS = """
+template <typename T> struct RestrictPtrTraits { typedef T* __restrict__ PtrType; };
 template <typename T, int N> struct alignas(sizeof(T) * N) aligned_vector { T val[N]; };
 template <typename T> __device__ T WARP_SHFL(
     T value, int lane, int width = 32, unsigned mask = 0xffffffffu) {
@@ -93,8 +114,11 @@ __device__ int canonical_warp_idx_sync() { return threadIdx.x / 32; }
 __device__ int canonical_warp_group_idx() { return threadIdx.x / 128; }
 __device__ bool elect_one_sync() { return threadIdx.x % 32 == 0; }
 """
+DEFINITIONS = _HELPERS + "".join(
+    _ACCESSOR.format(name=name, more=more, index=index) for name, more, index in ACCESSORS
+)
 """What structs and functions of headers do, in words of our own; of the lanes of a warp the first
 stands for the one that is elected. Source: PyTorch, ATen/native/cuda/MemoryAccess.cuh,
 ATen/cuda/DeviceUtils.cuh, ATen/cuda/Atomic.cuh, ATen/native/cuda/KernelUtils.cuh,
-ATen/cuda/detail/TensorInfo.cuh; CUTLASS, cutlass/cutlass.h, cutlass/arch/arch.h,
-cute/arch/cluster_sm90.hpp."""
+ATen/cuda/detail/TensorInfo.cuh, ATen/core/TensorAccessor.h; CUTLASS, cutlass/cutlass.h,
+cutlass/arch/arch.h, cute/arch/cluster_sm90.hpp."""

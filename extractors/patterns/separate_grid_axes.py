@@ -12,11 +12,12 @@ from extractors.patterns.flattened_outer_batch_grid_axis import outer_axes
 from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from extractors.patterns.persistent_blocked_partition import CHUNK_COUNTED
 from kb.analysis.block_steps import steps_by_tile, tile_extents
+from kb.analysis.blocked import blocked
 from kb.analysis.chunks import chunk_steps
 from kb.analysis.facts import Facts
 from kb.analysis.flat_places import by_rank, cut_off
 from kb.analysis.graph import Node
-from kb.analysis.loops import Loop, Role, blocked, persistent
+from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.problem_walks import problem_walk
 from kb.analysis.stream_k import streams
 from kb.analysis.symbolic import AtomKind

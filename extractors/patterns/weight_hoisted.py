@@ -20,6 +20,7 @@ from extractors.patterns.cases_threads import FLASH_THREADS
 from extractors.patterns.cases_walks import GROUP
 from extractors.patterns.multi_problem_walk import GROUPED_POINTER
 from kb.analysis.accesses import Access
+from kb.analysis.blocked import blocked
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, Node
 from kb.analysis.hoisted import (
@@ -30,7 +31,7 @@ from kb.analysis.hoisted import (
     still_in_rounds,
     walked_again,
 )
-from kb.analysis.loops import Loop, Role, blocked, persistent
+from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import COMPARISONS, READS, OpKind

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kb.analysis.accesses import Access, AccessReader
+from kb.analysis.blocked import blocked
 from kb.analysis.exponentials import Exponential, exponentials_of
 from kb.analysis.graph import CASTS, TURNS, VIEWS, Graph, Lines, Node, NodeSet
 from kb.analysis.inline import inline
 from kb.analysis.items import item_loops
-from kb.analysis.loops import Loop, Role, blocked, loops_of, once, persistent
+from kb.analysis.loops import Loop, Role, loops_of, once, persistent
 from kb.analysis.normal import normal
 from kb.analysis.record_fields import struct_of
 from kb.analysis.records_apart import records_apart

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from kb.analysis.blocked import blocked
 from kb.analysis.graph import CASTS, Graph, Node
-from kb.analysis.loops import Loop, Role, blocked, persistent
+from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.symbolic import Atom, AtomKind, Expr
 from kb.analysis.values import Values
 from kb.ops import ATOMICS, READS, WRITES, OpKind

@@ -79,11 +79,11 @@ def _loop(graph: Graph, values: Values, node: Node) -> Loop:
         for init, a, next_, result in zip(inits, arguments, ends, node.op.results, strict=False)
         if not (counted and left_over(graph, init, a.name))
     )
-    low, high, step, made = _bounds(graph, node) if counted else (None, None, None, None)
+    low, high, step, made = bounds(graph, node) if counted else (None, None, None, None)
     return Loop(node, induction, low, high, step, carried, made)
 
 
-def _bounds(graph: Graph, node: Node) -> tuple[str | None, str | None, str | None, Node | None]:
+def bounds(graph: Graph, node: Node) -> tuple[str | None, str | None, str | None, Node | None]:
     """`range(n)` has its only bound in the place of the low one."""
     made = graph.producer(graph.through(node.op.inputs[0], VIEWS))
     while made is not None and made.op.kind == OpKind.STATIC_ITERATE:
@@ -367,32 +367,6 @@ def _workers(loop: Loop, step: Expr) -> bool:
     return _is(step, AtomKind.PARAMETER) and not loop.of(
         Role.ACCUMULATOR, Role.SUM, Role.RUNNING_SUM, Role.RUNNING_MAXIMUM
     )
-
-
-def blocked(loop: Loop, values: Values) -> bool:
-    """True for a walk over a chunk of work that starts at a multiple of the own block id."""
-    if loop.low is None or loop.high is None or persistent(loop, values):
-        return False
-    low, high = values.expr(loop.low), values.expr(loop.high)
-    block = next((a for a in low.atoms() if a.kind is AtomKind.BLOCK), None)
-    chunk = block is not None and block in set(high.atoms()) and low.atom is not block
-    return chunk and not _steps(loop, values)
-
-
-def _steps(loop: Loop, values: Values) -> bool:
-    """True for a walk over the steps of one sequence, of this loop or of another one with the same
-    ends: what a round stores rests on the round before."""
-    graph = values.graph
-    for node in graph.of(OpKind.FOR):
-        if _bounds(graph, node)[:2] != (loop.low, loop.high):
-            continue
-        begun = zip(graph.inits(node), node.op.regions[-1].arguments[1:], strict=False)
-        names = [a.name for init, a in begun if not left_over(graph, init, a.name)]
-        states = [name for name in names if name not in values.increments]
-        stored = [n.op.operand("value") for n in graph.of(OpKind.STORE) if n.inside(node)]
-        if any(leads(graph, v, state) for v in stored if v is not None for state in states):
-            return True
-    return False
 
 
 def induction(loop: Loop, values: Values) -> Expr:
