@@ -32,11 +32,12 @@ from extractors.cuda.build_names import build_names
 from extractors.cuda.conditions import BLACKWELL
 from extractors.cuda.helpers import HelperReader
 from extractors.cuda.instances import codes, traits
+from extractors.cuda.iterators import iterators
 from extractors.cuda.library import Above, Library, Load, gather, names_cute
 from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
 from extractors.cuda.unserved import serves, unserved
-from extractors.cuda.values import INT, UNKNOWN, Callee, Frame, Kind, Slot, Val
+from extractors.cuda.values import INT, UNKNOWN, Callee, Frame, Kind, Named, Slot, Val
 from extractors.opaque import opaque_notes
 from kb.dialects.cuda import CUDA
 from kb.errors import InputError
@@ -280,6 +281,8 @@ def _parameters(definition: n.Definition, reader: HelperReader) -> Iterator[Para
         yield Parameter(
             name, ParameterKind.CONSTEXPR, annotation, default, has_default, _span(place)
         )
+    for name in iterators(definition, reader.library):
+        reader.frame.bind(name, Named(n.CType("?", pointers=1), Frame("file")))
     for parameter in definition.parameters:
         name = _fresh(parameter.name or UNNAMED, taken)
         yield _runtime(parameter, name, reader)

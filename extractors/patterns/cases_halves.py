@@ -192,3 +192,28 @@ def turn(x, out, cos, H: tl.constexpr):
     x.store([row, 1, 0], (v + u * c).reshape((1, 1, H)))
 """
 )
+
+BESIDE_THREADS = """__global__ void sums(const float* x, float* out, int n) {
+    int at = blockIdx.x * blockDim.x * 2 + threadIdx.x, to = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at + blockDim.x < n) out[to] = x[at] + x[at + blockDim.x];
+}
+"""
+"""Every block adds up two tiles that lie beside each other."""
+
+PIECES_THREADS = """template <int W>
+__global__ void halves(const float* x, float* out, int n) {
+    for (int at = 0; at < n; at += 2 * W) {
+        int one = at + threadIdx.x, other = at + W + threadIdx.x;
+        if (other < n) out[one] = x[one] + x[other];
+    }
+}
+"""
+"""The same over a row, two pieces in a round."""
+
+OTHER_PIECES = (
+    HALVES_PACKED.replace("h / V", "h / R")
+    .replace("int V> struct", "int V, int R> struct")
+    .replace("<typename T> __g", "<typename T, int R> __g")
+    .replace("V>;", "V, R>;")
+)
+"""Halves that begin at pieces of another length than a vector's."""

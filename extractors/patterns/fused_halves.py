@@ -9,6 +9,7 @@ from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from extractors.patterns.cases import PRODUCT, vary
 from extractors.patterns.cases_halves import (
     APART_TILE,
+    BESIDE_THREADS,
     EITHER,
     HALVES,
     HALVES_DESCRIBED,
@@ -20,6 +21,8 @@ from extractors.patterns.cases_halves import (
     HALVES_TILE,
     HALVES_VECTORS,
     HALVES_WORDS,
+    OTHER_PIECES,
+    PIECES_THREADS,
     ROTATED,
     SECTIONS,
     SLICES,
@@ -118,25 +121,13 @@ class FusedHalves(Pattern):
             HALVES_WORDS.replace("+ wide + i) * 4", "+ i) * 4 + wide * 3"),
             why="parts of words: no half begins there",
         ),
-        NearMiss(
-            HALVES_PACKED.replace("h / V", "h / R")
-            .replace("int V> struct", "int V, int R> struct")
-            .replace("<typename T> __g", "<typename T, int R> __g")
-            .replace("V>;", "V, R>;"),
-            why="pieces of another length than a vector's",
-        ),
+        NearMiss(OTHER_PIECES, why="pieces of another length than a vector's"),
         NearMiss(ADD_POINTER, why="two arrays"),
         NearMiss(PRODUCT, why="two arrays"),
         NearMiss(APART_TILE, why="two arrays"),
         NearMiss(ADD_THREADS, why="two arrays"),
-        NearMiss(
-            """__global__ void sums(const float* x, float* out, int n) {
-    int at = blockIdx.x * blockDim.x * 2 + threadIdx.x, to = blockIdx.x * blockDim.x + threadIdx.x;
-    if (at + blockDim.x < n) out[to] = x[at] + x[at + blockDim.x];
-}
-""",
-            why="the tile beside the own one",
-        ),
+        NearMiss(BESIDE_THREADS, why="the tile beside the own one"),
+        NearMiss(PIECES_THREADS, why="what follows in the row, of which a round takes two"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -247,10 +238,17 @@ class FusedHalves(Pattern):
             facts.of_threads or not _own_pieces(facts, first, second)
         ):
             return False
-        return len(moved) == 1 and (
-            self._extent(facts, moved[0], first)
-            or self._strided(facts, moved[0], first)
-            or (_masked_alike(facts, first, second) and self._compiled_in(facts, moved[0], first))
+        return (
+            len(moved) == 1
+            and not _within_a_round(facts, first, moved[0])
+            and (
+                self._extent(facts, moved[0], first)
+                or self._strided(facts, moved[0], first)
+                or (
+                    _masked_alike(facts, first, second)
+                    and self._compiled_in(facts, moved[0], first)
+                )
+            )
         )
 
     def _compiled_in(self, facts: Facts, difference: Expr, access: Access) -> bool:
@@ -299,6 +297,14 @@ class FusedHalves(Pattern):
             halved = atom.args[1].constant == 2 or atom.args[1] in _vectors(facts, access)
             atom = atom.args[0].atom if halved else None
         return atom is not None and atom.kind in (AtomKind.PARAMETER, AtomKind.EXTENT)
+
+
+def _within_a_round(facts: Facts, access: Access, difference: Expr) -> bool:
+    """Whether a loop goes on by twice the distance or more of it: the second access is of what
+    follows in one row."""
+    around = [loop for loop in facts.loops if loop.step and access.node.inside(loop.node)]
+    steps = [facts.values.expr(loop.step) for loop in around]
+    return any(step == s.scale(difference, times) for step in steps for times in (2, 4, 8))
 
 
 def _masked_alike(facts: Facts, first: Access, second: Access) -> bool:
