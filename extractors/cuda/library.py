@@ -169,11 +169,11 @@ class Library:
         return [m for r in self.having(name) for m in r.methods if m.name == name]
 
     def having(self, name: str) -> list[n.Record]:
-        """Every struct that has a method of that name."""
+        """Every struct of the files that has a method of that name; those of public headers are
+        known by their own."""
         if name not in self._having:
-            records = (
-                r for unit in self.units(name) for many in unit.records.values() for r in many
-            )
+            own = (unit for unit in self.units(name) if unit.path != PUBLIC_PATH)
+            records = (r for unit in own for many in unit.records.values() for r in many)
             self._having[name] = [r for r in records if any(m.name == name for m in r.methods)]
         return self._having[name]
 
