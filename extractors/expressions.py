@@ -7,7 +7,7 @@ import ast
 import math
 
 from extractors.natives import normal_path
-from extractors.opaque import COMPUTED, names_in
+from extractors.opaque import computed, names_in
 from extractors.partitions import Part, partitions
 from extractors.scope import Constant, Local, Meaning, Native, Scope
 from extractors.syntax.nodes import children
@@ -376,7 +376,7 @@ class ExpressionReader:
         reads: list[tuple[str, str]] = []
         for child in inner if isinstance(inner, list | tuple) else ():
             given = child.value if isinstance(child, ast.keyword) else child
-            if isinstance(node, ast.Call) and isinstance(given, COMPUTED):
+            if isinstance(node, ast.Call) and computed(given):
                 reads.append(("read", self.read(given)))
                 continue
             for name in sorted(names_in(child)):

@@ -13,8 +13,15 @@ from kb.ops import NAMED, OpKind
 MAX_NOTES = 60
 """Notes on opaque operations that one kernel may leave."""
 
-COMPUTED = (ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.UnaryOp)
-"""Arguments of a call that mean something without it."""
+_COMPUTED = (ast.BinOp, ast.BoolOp, ast.Call, ast.Compare, ast.UnaryOp)
+
+
+def computed(node: object) -> bool:
+    """Whether an argument of a call means something without it: an operation, or a part of what
+    one gives."""
+    while isinstance(node, ast.Subscript | ast.Attribute):
+        node = node.value
+    return isinstance(node, _COMPUTED)
 
 
 def names_in(node: object) -> set[str]:

@@ -50,29 +50,12 @@ class DualOrientation(Pattern):
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        direct: dict[Access, list[Node]] = {}
-        turned: dict[Access, list[Node]] = {}
-        for product in facts.contractions:
-            for role in ("lhs", "rhs"):
-                value = product.op.operand(role)
-                turn = facts.turned(value)
-                for access in facts.held_loads(value):
-                    if turn is not None or access.transposed:
-                        turned.setdefault(access, []).extend(
-                            [product] if turn is None else [turn, product]
-                        )
-                    else:
-                        direct.setdefault(access, []).append(product)
-        both = [
-            a
-            for a in direct
-            if any(not n.excludes(other) for n in direct[a] for other in turned.get(a, ()))
-        ]
+        direct, turned = _operands(facts)
+        both = both_ways(facts)
         if not facts.contractions and (where := _stored_both_ways(facts)):
             yield self.decide(facts, "load once, use as X and X^T", where)
         if both:
-            where = [n for a in both for n in (*direct[a], *turned[a])]
-            yield self.decide(facts, "load once, use as X and X^T", where)
+            yield self.decide(facts, "load once, use as X and X^T", both)
         twice = [(a, b) for a in direct for b in turned if a is not b and a.array == b.array
                  and a.array is not None and a.loop is b.loop
                  and _blocks(a) == _blocks(b)]  # fmt: skip
@@ -80,6 +63,35 @@ class DualOrientation(Pattern):
             yield self.decide(
                 facts, "load twice in two layouts", [x.node for pair in twice for x in pair]
             )
+
+
+def both_ways(facts: Facts) -> list[Node]:
+    """Products that take one loaded tile as it lies and turned, with the turns."""
+    direct, turned = _operands(facts)
+    both = [
+        a
+        for a in direct
+        if any(not n.excludes(other) for n in direct[a] for other in turned.get(a, ()))
+    ]
+    return [n for a in both for n in (*direct[a], *turned[a])]
+
+
+def _operands(facts: Facts) -> tuple[dict[Access, list[Node]], dict[Access, list[Node]]]:
+    """Loaded tiles with the products that take them as they lie, and with those that take them
+    turned, each of these with the turn."""
+    direct: dict[Access, list[Node]] = {}
+    turned: dict[Access, list[Node]] = {}
+    for product in facts.contractions:
+        for role in ("lhs", "rhs"):
+            value = product.op.operand(role)
+            turn = facts.turned(value)
+            for access in facts.held_loads(value):
+                if turn is not None or access.transposed:
+                    way = [product] if turn is None else [turn, product]
+                    turned.setdefault(access, []).extend(way)
+                else:
+                    direct.setdefault(access, []).append(product)
+    return direct, turned
 
 
 def _stored_both_ways(facts: Facts) -> list[Node | Access]:

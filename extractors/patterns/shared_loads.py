@@ -12,7 +12,7 @@ from extractors.patterns.cases_kept import MIXED
 from extractors.patterns.cases_rows import ADD_POINTER, SOFTMAX_CHUNKS
 from extractors.patterns.cases_rows_pointer import DELTA
 from extractors.patterns.cases_threads import TURNED_THREADS
-from extractors.patterns.dual_orientation import DualOrientation
+from extractors.patterns.dual_orientation import both_ways
 from extractors.patterns.product_summed import GEMV, GEMV_TILE, OUTER, OUTER_TILE
 from kb.analysis.accesses import Access
 from kb.analysis.derivatives import differentiated
@@ -224,11 +224,9 @@ class SharedLoads(Pattern):
                 for access in _reached(facts, product.op.operand(role)):
                     if product not in users.setdefault(access, []):
                         users[access].append(product)
-        told = {n for d in DualOrientation().find(facts) for n in d.lines} if users else set()
+        told = set(both_ways(facts)) if users else set()
         free = {
-            a: ps
-            for a, ps in users.items()
-            if _flat(facts, a) and not any(p.lines in told for p in ps)
+            a: ps for a, ps in users.items() if _flat(facts, a) and not any(p in told for p in ps)
         }
         taken = {p: _arrays(facts, p) for p in facts.contractions} if free else {}
         several = {a: ps for a, ps in free.items() if _both(ps, taken)}
@@ -268,7 +266,7 @@ def _both(products: list[Node], taken: Mapping[Node, frozenset[str | None]]) -> 
     """True when two products of different statements run, not one or the other, nor each in its
     part of an axis with tiles of the same arrays."""
     return any(
-        (a.lines, a.op.span.call) != (b.lines, b.op.span.call)
+        a.op.span != b.op.span
         and not a.excludes(b)
         and (a.loops == b.loops or taken[a] != taken[b])
         for at, a in enumerate(products)
