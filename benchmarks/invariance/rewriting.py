@@ -11,8 +11,8 @@ IDENTIFIERS = ("read", "written")
 
 
 def rename(text: str, seed: int = 0) -> str:
-    """Every name that the module itself binds gets another one; imports, attributes and keywords
-    of others stay."""
+    """Every name that the module itself binds gets another one, also where a text is that name, as
+    the keys of configurations and heuristics; imports, attributes and keywords of others stay."""
     tree = ast.parse(text)
     bound = sorted(_bound(tree))
     rng = Random(seed)
@@ -25,11 +25,15 @@ def rename(text: str, seed: int = 0) -> str:
             node.id = names.get(node.id, node.id)
         elif isinstance(node, ast.arg):
             node.arg = names.get(node.arg, node.arg)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = names.get(node.value, node.value)
+    own = {names.get(name, name) for name in local}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id in {names.get(name, name) for name in local}:
-                for keyword in node.keywords:
-                    keyword.arg = names.get(keyword.arg or "", keyword.arg)
+        launched = isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+        called = node.func.value if launched else getattr(node, "func", None)
+        if isinstance(node, ast.Call) and isinstance(called, ast.Name) and called.id in own:
+            for keyword in node.keywords:
+                keyword.arg = names.get(keyword.arg or "", keyword.arg)
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.name = names.get(node.name, node.name)

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from kb.analysis import symbolic as s
+from kb.analysis.bases import bases
 from kb.analysis.graph import COPIES, LOOPS, Graph, Node, is_view
 from kb.analysis.record_fields import field_of
 from kb.analysis.registers import set_or_none, unset
@@ -141,13 +142,10 @@ class AccessReader:
     # -- which parameter
 
     def _pointers(self, nodes: list[Node]) -> frozenset[str]:
-        """Parameters that are surely bases of pointers: the only candidate of some access."""
-        found: set[str] = set()
-        for node in nodes:
-            candidates = self._candidates(self.values.expr(_address(node)))
-            if len(candidates) == 1:
-                found.update(atom.value for atom in candidates)
-        return frozenset(found)
+        """Parameters that arrays begin at, and addresses that are loaded."""
+        rows = [self._candidates(self.values.expr(_address(node))) for node in nodes]
+        told = [[atom.value for atom in row] for row in rows]
+        return bases(told, list(self.graph.function.parameter_names))
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
@@ -178,8 +176,7 @@ class AccessReader:
         """The array that an address points into and the offset from its start, in elements."""
         offset = self._moved(self.values.expr(address))
         candidates = self._candidates(offset)
-        known = [atom for atom in candidates if atom.value in self.pointers]
-        chosen = known or candidates
+        chosen = [a for a in candidates if a.value in self.pointers] or candidates
         if not chosen:
             return self._merged(address) or self._listed(address), offset
         rest = s.sub(offset, s.of(chosen[0]))
