@@ -28,7 +28,8 @@ def _overlapping(low: Expr, high: Expr, block: Atom) -> bool:
     """True when neighbours go through some items both, as the taps of a window: a chunk is as long
     as its neighbour begins further on."""
     apart, length = low.coefficient(block), s.sub(high, low)
-    return high.coefficient(block) == apart and not length.has(*_BOUNDS) and length != apart
+    told = apart != s.ZERO and high.coefficient(block) == apart and not length.has(*_BOUNDS)
+    return told and length != apart
 
 
 def _steps(loop: Loop, values: Values) -> bool:
