@@ -17,6 +17,7 @@ import argparse
 import ast
 import json
 import platform
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -53,6 +54,7 @@ EVERY: dict[str, Callable[[str], str]] = {
     "body in a helper": rewriting.outline,
     **CHANGES,
 }
+_WORD = re.compile(r"[A-Za-z_]\w*")
 LANGUAGES = {
     "Triton and cuTile": EVERY,
     "CUDA C++": {
@@ -64,7 +66,10 @@ LANGUAGES = {
     },
 }
 
-Seen = tuple[str, Counter[tuple[str, str, str]], str | None]
+Told = Counter[tuple[str, str, str]]
+"""Axis, value and pattern of decisions, with how often each is there."""
+
+Seen = tuple[str, Told, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +139,37 @@ def outcome(file: SourceFile) -> Outcome:
             continue
         compared.append((name, len(before)))
         for (kernel, told, what), (_, again, then) in zip(before, after, strict=True):
-            lost = [*_rows(told - again), *([f"operation: {what}"] if what != then else [])]
-            new = [*_rows(again - told), *([f"operation: {then}"] if what != then else [])]
+            apart = _differ(told, again, text, changed)
+            lost = [*_rows(apart[0]), *([f"operation: {what}"] if what != then else [])]
+            new = [*_rows(apart[1]), *([f"operation: {then}"] if what != then else [])]
             if lost or new:
                 row = Difference(file.shown, name, kernel, tuple(lost), tuple(new))
                 differences.append(row)
     return Outcome(language(file), tuple(compared), tuple(differences))
 
 
-def _rows(decisions: Counter[tuple[str, str, str]]) -> list[str]:
+def _differ(told: Told, again: Told, text: str, other: str) -> tuple[Told, Told]:
+    """What only one reading tells; values that are called by a name of the kernel's change with
+    it."""
+    lost, new = told - again, again - told
+    words = {*_WORD.findall(text)}, {*_WORD.findall(other)}
+    own = words[0] - words[1], words[1] - words[0]
+    for row in [*lost.elements()]:
+        alike = (one for one in new if one[::2] == row[::2] and _renamed(row[1], one[1], own))
+        if (found := next(alike, None)) is not None:
+            lost, new = lost - Counter([row]), new - Counter([found])
+    return lost, new
+
+
+def _renamed(value: str, other: str, own: tuple[set[str], set[str]]) -> bool:
+    """Whether two values differ in names alone that one of two texts has."""
+    if _WORD.sub("_", value) != _WORD.sub("_", other):
+        return False
+    pairs = zip(_WORD.findall(value), _WORD.findall(other), strict=True)
+    return all(a == b or (a in own[0] and b in own[1]) for a, b in pairs)
+
+
+def _rows(decisions: Told) -> list[str]:
     return [f"{axis}: {value} <{pattern}>" for axis, value, pattern in sorted(decisions.elements())]
 
 
