@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.core import pure
 from extractors.cuda.memory import MemoryReader
-from extractors.cuda.type_traits import answer, question, truth
-from extractors.cuda.values import BOOL, UNKNOWN, Fixed, Frame, Kind, Named, Val
-from kb.dialects.cuda import BITS
+from extractors.cuda.type_traits import alike_types, answer, question, spelled_type, truth
+from extractors.cuda.values import BOOL, INT, UNKNOWN, Fixed, Frame, Kind, Named, Val
 from kb.ops import OpKind
 
 _SIDES = ("lhs", "rhs")
@@ -30,9 +30,21 @@ NAMED_LIMITS = {"INFINITY": float("inf"), "FLT_MAX": 3.4028234663852886e38, "INT
            "M_SQRT1_2": 0.7071067811865476, "C10_WARP_SIZE": 32, "INT32_MAX": 2**31 - 1,
            "INT32_MIN": -(2**31), "UINT32_MAX": 2**32 - 1, "INT64_MAX": 2**63 - 1,
            "CUDART_L2E_F": 1.4426950408889634, "CUDART_PI_F": 3.141592653589793, "__NV_NOSAT": 0,
+           "M_LN2": 0.6931471805599453, "M_LN10": 2.302585092994046, "M_E": 2.718281828459045,
+           "M_LOG10E": 0.4342944819032518, "M_SQRT2": 1.4142135623730951,
+           "M_2_SQRTPI": 1.1283791670955126, "M_PI_2": 1.5707963267948966,
+           "M_PI_4": 0.7853981633974483, "M_1_PI": 0.3183098861837907,
+           "M_2_PI": 0.6366197723675814, "CUDART_LN2_F": 0.6931471805599453,
+           "CUDART_SQRT_TWO_F": 1.4142135623730951, "CUDART_SQRT_HALF_F": 0.7071067811865476,
+           "HUGE_VALF": float("inf"), "UINT64_MAX": 2**64 - 1, "INT64_MIN": -(2**63),
+           "LLONG_MAX": 2**63 - 1, "UINT8_MAX": 255, "INT8_MAX": 127, "INT8_MIN": -128,
+           "INT16_MAX": 2**15 - 1, "INT16_MIN": -(2**15), "UINT16_MAX": 2**16 - 1,
            "__NV_SATFINITE": 1, "__NV_E4M3": 0, "__NV_E5M2": 1}  # fmt: skip
-"""Names that headers give to numbers. Source: ISO C, float.h, limits.h and stdint.h; CUDA Math API,
-math_constants.h and cuda_fp8.h."""
+"""Names that headers give to numbers. Source: ISO C, float.h, limits.h and stdint.h; POSIX, math.h;
+CUDA Math API, math_constants.h and cuda_fp8.h."""
+
+_NAN = 0x7FC00000
+"""Bits of a number that is none. Source: IEEE 754, binary32."""
 
 _NOWHERE = n.Place(0, 0, 0, "")
 MAX_DEPTH = 24
@@ -108,26 +120,48 @@ class AggregateReader(MemoryReader):
             return self.constant(float("inf"), at, kind, hint)
         if kind.dtype.startswith("dtypeof(") and kind.dtype[8:-1] in self.symbols:
             return self._of_parameter(self.symbols[kind.dtype[8:-1]], last, at, hint, kind)
+        if last == "quiet_NaN" and kind.dtype == "f32":
+            bits = self.constant(_NAN, at, Kind("u32"))
+            return self.one(OpKind.BITCAST, [("x", bits.name)], at, kind, hint)
         value = LIMITS.get((kind.dtype, last))
         return None if value is None else self.constant(value, at, kind, hint)
 
     def same_type(self, node: n.Name, hint: str) -> Val | None:
-        """`std::is_same_v<A, B>` of two types that are known, or a trait of one of them."""
-        if asked := question(node.text):
-            told = answer(asked, self.arguments(node.arguments, self.frame, 0))
-            return None if told is None else self.constant(told, node.at, BOOL, hint)
-        if not node.text.endswith(("is_same_v", "is_same::value")) or len(node.arguments) != 2:
+        """`std::is_same_v<A, B>`, or a trait of one type; None where what a type is is not said."""
+        text, written = node.text, node.arguments
+        if node.scope is not None and text.endswith("::value"):
+            text, written = f"{node.scope.name}::value", node.scope.arguments
+        if asked := question(text):
+            of = self.arguments(written, self.frame, 0)
+            told = answer(asked, of)
+            if told is not None:
+                return self.constant(told, node.at, BOOL, hint)
+            opened = self.symbols.get(_opened(of[0])) if isinstance(of[0], Kind) else None
+            return self._of_parameter(opened, asked, node.at, hint, BOOL) if opened else None
+        if not text.endswith(("is_same_v", "is_same::value")) or len(written) != 2:
             return None
-        kinds = self.arguments(node.arguments, self.frame, 0)
-        plain = [k for k in kinds if isinstance(k, Kind) and k.to is None and k.dtype != "?"]
-        if len(plain) != 2:
+        kinds = [k for k in self.arguments(written, self.frame, 0) if isinstance(k, Kind)]
+        if len(kinds) != 2:
             return None
-        if all(k.dtype in BITS for k in plain):
-            return self.constant(plain[0] == plain[1], node.at, BOOL, hint)
-        sides = [
-            (role, self.dtype_value(k, node.at)) for role, k in zip(_SIDES, plain, strict=True)
-        ]
+        same = alike_types(kinds[0], kinds[1], self.library)
+        if same is not None:
+            return self.constant(same, node.at, BOOL, hint)
+        sides = [(role, self._type(k, node.at)) for role, k in zip(_SIDES, kinds, strict=True)]
+        if not all(name for _, name in sides):
+            return None
         return replace(self.one(OpKind.EQ, sides, node.at, BOOL, hint), static=True)
+
+    def _type(self, kind: Kind, at: n.Place) -> str:
+        """A type as a value: of a member of a type parameter that member; empty where nothing is
+        known of it."""
+        owner, _, member = kind.record.rpartition("::")
+        if kind.to is None and member and owner in self.symbols:
+            return self._of_parameter(self.symbols[owner], member, at, "").name
+        if kind.dtype != "?" and kind.to is None and not kind.shape:
+            return self.dtype_value(kind, at)
+        name = spelled_type(kind)
+        named = [("name", name)]
+        return self.one(OpKind.DTYPE, (), at, UNKNOWN, "", named).name if name else ""
 
     def static_member(
         self, head: str, name: str, at: n.Place, hint: str, scope: n.CType | None = None
@@ -171,20 +205,33 @@ class AggregateReader(MemoryReader):
 
     def _of_open(self, kind: Kind, name: str, at: n.Place, hint: str) -> Val | None:
         """A constant of a struct that is written for single types or numbers, where only the
-        instantiation tells which one: a member of that one."""
+        instantiation tells which one: a member of that one. A definition that has nothing by that
+        name is none that is meant."""
         arguments = [one if isinstance(one, Val) else self.symbols.get(one.dtype[8:-1])
                      for one in kind.arguments
                      if isinstance(one, Val) or one.dtype.startswith("dtypeof(")]  # fmt: skip
         opened = [one for one in arguments if one is not None and _is_open(one)]
         records = self.fitting(self.library.records(kind.record), kind.arguments)
         found = [f for record in records for f in record.fields if f.name == name and f.value]
-        if not opened or not found or len(found) < len(records):
+        if not opened or not found or any(_says(one) for one in records if name not in _named(one)):
             return None
+        if (told := self._agreed(kind, records, name)) is not None:
+            return self.constant(told, at, INT, hint)
         kinds = {self.kind(one.type, Frame("file")) for one in found}
         of = kinds.pop() if len(kinds) == 1 else UNKNOWN
         by_number = opened[0] in kind.arguments
         whole = f"{kind.record}.{name}" if by_number else name
         return self._of_parameter(opened[0], whole, at, hint, of)
+
+    def _agreed(self, kind: Kind, records: Sequence[n.Record], name: str) -> int | None:
+        """The number that every definition gives that has the constant."""
+        told = set[object]()
+        for record in records:
+            inner = self.of_record(record, kind.arguments, self.frame.depth)
+            values = [f.value for f in record.fields if f.name == name and f.value is not None]
+            told |= {self.argument(one, inner).const for one in values[: inner.depth <= MAX_DEPTH]}
+        only = told.pop() if len(told) == 1 else None
+        return only if isinstance(only, int) and not isinstance(only, bool) else None
 
     def member_of(self, parameter: str, name: str) -> Val:
         """A constant of the struct that a type parameter stands for."""
@@ -255,6 +302,15 @@ class AggregateReader(MemoryReader):
             case n.Cast(operand=operand):
                 return self.spelled(operand, frame, depth + 1)
         return "?"
+
+
+def _says(record: n.Record) -> bool:
+    """Whether a definition has any members, or may have those of a base."""
+    return bool(record.fields or record.methods or record.aliases or record.bases)
+
+
+def _named(record: n.Record) -> set[str]:
+    return {one.name for one in record.fields if one.value is not None}
 
 
 def _is_open(value: Val) -> bool:

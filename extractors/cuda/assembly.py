@@ -11,7 +11,7 @@ from extractors.cuda.effects import EffectReader
 from extractors.cuda.instructions import Instruction, condition_of, instructions_of
 from extractors.cuda.render import shown
 from extractors.cuda.values import UNKNOWN, Kind, Slot, Val
-from kb.dialects.cuda import APPROXIMATE, INSTRUCTIONS, REGISTERS
+from kb.dialects.cuda import APPROXIMATE, BARRIER_SCOPES, INSTRUCTIONS, REGISTERS
 from kb.ir import Literal
 from kb.ops import OpKind
 
@@ -186,6 +186,8 @@ class AssemblyReader(EffectReader):
             attributes = [("asm", " ".join(node.text.split())[:MAX_SHOWN])]
         if kind in (OpKind.LOAD, OpKind.STORE):
             attributes += _cached(shown)
+        if scope := next((s for start, s in BARRIER_SCOPES.items() if shown.startswith(start)), ""):
+            attributes.append(("scope", scope))
         if kind is OpKind.MMA:
             self._product(node, shown, inputs, attributes)
             return

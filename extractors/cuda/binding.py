@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from extractors.cuda import host_types
 from extractors.cuda import nodes as n
 from extractors.cuda.deduction import bind_names
 from extractors.cuda.either import either
@@ -80,7 +81,9 @@ class BindingReader(VectorReader):
             function = shown_by(meant, self.library)
         if function is None and not closed and self.frame.depth < MAX_APART:
             function = either(candidates, len(template))
-        if function is None or function in self.trail or "__global__" in function.words:
+        if function is None or "__global__" in function.words:
+            return None
+        if function in self.trail and not self._goes_on(function, template, frame):
             return None
         inner = frame or Frame(function.name, depth=self.frame.depth + 1)
         if not self.bound(function, node, template, inner):
@@ -88,7 +91,23 @@ class BindingReader(VectorReader):
         if converts or (never_used(function) and only_converts(candidates, self.library)):
             kind = self.kind(function.result, inner)
             return self.cast(self.read(node.arguments[0]), kind, node.at)
-        return self.body_of(function, inner, node.at)
+        self.counting.append((function, _numbers(inner.scopes[0])))
+        try:
+            return self.body_of(function, inner, node.at)
+        finally:
+            self.counting.pop()
+
+    def _goes_on(
+        self, function: n.Definition, template: tuple[n.CType | n.Expr, ...], frame: Frame | None
+    ) -> bool:
+        """Whether a function that is being read calls itself with other numbers of its template, or
+        of its struct's."""
+        with self.writer.region():
+            given = self.arguments(template, self.frame, 0)
+        own = {one.name: g for one, g in zip(function.template, given, strict=False)}
+        numbers = _numbers(own) | _numbers(frame.scopes[0] if frame is not None else {})
+        before = [told for one, told in self.counting if one == function]
+        return bool(numbers) and not any(numbers.items() <= told.items() for told in before)
 
     def _written_for(
         self, candidates: Sequence[n.Definition], template: tuple[n.CType | n.Expr, ...]
@@ -111,7 +130,9 @@ class BindingReader(VectorReader):
             # Such as differ in nothing but what they give are told apart by a type that is left.
             giving = [one for one in found if self.kind(one.result, Frame("file")) in wanted[most:]]
             return [replace(one, specialised=False) for one in giving or found], True
-        return [one for one, given, met in told if not given or met is None], False
+        instances = host_types.given(self.entry, self.library, self.of_file)
+        left = [(one, given) for one, given, met in told if not given or met is None]
+        return [o for o, given in left if host_types.meant(given, wanted, instances)], False
 
     def _left_out(
         self, candidates: Sequence[n.Definition], given: int
@@ -315,6 +336,12 @@ class BindingReader(VectorReader):
             if isinstance(size, n.Name) and counted and frame.find(size.text) is None:
                 frame.bind(size.text, self.extent_value(extent, parameter.at))
         bind_names(parameter.type, kind, names, frame)
+
+
+def _numbers(names: Mapping[str, object]) -> dict[str, int]:
+    """The whole numbers that names stand for."""
+    told = {name: one.const for name, one in names.items() if isinstance(one, Val)}
+    return {name: int(one) for name, one in told.items() if isinstance(one, int)}
 
 
 def _by_type(functions: Sequence[n.Definition]) -> bool:

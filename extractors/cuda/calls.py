@@ -9,7 +9,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda import overloads
 from extractors.cuda.binding import MAX_DEPTH, BindingReader
 from extractors.cuda.fields import generality, spelled_out
-from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT
+from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT, converted
 from extractors.cuda.open_structs import conversion
 from extractors.cuda.packs import expanded, takes
 from extractors.cuda.same_work import shown_by
@@ -28,7 +28,7 @@ from extractors.cuda.values import (
     Val,
     Where,
 )  # fmt: skip
-from kb.dialects.cuda import APPROXIMATE, ATTRIBUTES, CUDA, PAIRS, RESULT_DTYPES, VECTORS
+from kb.dialects.cuda import APPROXIMATE, ATTRIBUTES, CUDA, PAIRS, RESULT_DTYPES, VECTORS, row_of
 from kb.dialects.cuda_libraries import CONVERTERS
 from kb.dialects.model import Row
 from kb.ir import Literal
@@ -65,7 +65,7 @@ class CallReader(BindingReader):
                 read = self.member(node, called, bound)
                 if read is not None:
                     return read
-            row = CUDA.by_path.get(function.text.removeprefix("::"))
+            row = row_of(function.text)
             if row is not None and not node.arguments and "x" in row.signature.split():
                 row = None  # of what it works on nothing is left
             if row is not None and bound is None:
@@ -116,8 +116,8 @@ class CallReader(BindingReader):
         return self.opaque(self.unknown(function), node.arguments, node.at, hint, whole=node)
 
     def returned_place(self, node: n.Call) -> Where | None:
-        """The place behind the reference that a method or function without more than a return
-        statement gives."""
+        """The place behind the reference that a method or function gives that does nothing before
+        it returns."""
         function, frame = node.function, None
         found: list[n.Definition] = []
         if isinstance(function, n.Name) and self.frame.find(function.text) is None:
@@ -129,14 +129,15 @@ class CallReader(BindingReader):
             fitting = [f for f in fitting if f.result.reference and not f.result.const]
         if len(fitting) != 1 or not fitting[0].result.reference or fitting[0] in self.trail:
             return None
-        body = fitting[0].body.body
-        leave = body[0] if len(body) == 1 else None
-        if not isinstance(leave, n.Leave) or leave.value is None:
+        *named, leave = fitting[0].body.body or (None,)
+        if not isinstance(leave, n.Leave) or leave.value is None or not all(map(_names, named)):
             return None
         inner = frame or Frame(fitting[0].name, depth=self.frame.depth + 1)
         if inner.depth > MAX_DEPTH or not self.bound(fitting[0], node, (), inner):
             return None
         with self.inside(inner):
+            for one in named:
+                self.statement(one)
             return self.place(leave.value)
 
     def _both(self, node: n.Call, name: str) -> Val | None:
@@ -268,7 +269,7 @@ class CallReader(BindingReader):
     def _result(self, row: Row, values: Sequence[Val]) -> Kind | None:
         """Kind of what a function of the language gives; None when it gives nothing."""
         if row.path in RESULT_DTYPES:
-            return self._converted(row, values)
+            return converted(row, [value.kind for value in values])
         if row.kind in SILENT:
             return None
         if row.kind in (OpKind.LOAD, *ATOMIC):
@@ -283,15 +284,6 @@ class CallReader(BindingReader):
             return UNKNOWN
         kinds = [v.kind for v in values if v.const is None] or [values[index].kind]
         return kinds[0] if "x" not in place else values[index].kind
-
-    def _converted(self, row: Row, values: Sequence[Val]) -> Kind:
-        dtype = RESULT_DTYPES[row.path]
-        shape = values[0].kind.shape if values and row.kind is OpKind.CAST else ()
-        if row.kind is OpKind.VECTOR:
-            shape = (str(len(values)),)
-        if row.path.endswith(("2half2_rn", "2bfloat162_rn", "half2half2", "bfloat162bfloat162")):
-            shape = ("2",)
-        return Kind(dtype, shape)
 
     # -- methods
 
@@ -398,3 +390,9 @@ class CallReader(BindingReader):
             return self.opaque("lambda", node.arguments, node.at, hint)
         read = self.body_of(function, frame, node.at)
         return read or self.opaque("lambda", node.arguments, node.at, hint)
+
+
+def _names(node: n.Stmt) -> bool:
+    """Whether a statement only names types and constants, or asserts what must hold of them."""
+    constant = isinstance(node, n.Variable) and "constexpr" in node.storage
+    return constant or isinstance(node, n.Alias | n.Assert)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extractors.cuda import nodes as n
 from extractors.cuda.assembly import AssemblyReader
 from extractors.cuda.block_moves import block_move
 from extractors.cuda.combined import combined, items
 from extractors.cuda.values import INT, UNKNOWN, Group, Kind, Named, Slot, Val
 from kb.dialects.cuda import COLLECTIVES, COMBINERS, INDICES
-from kb.ir import Literal
+from kb.ir import Literal, MemorySpace
 from kb.ops import OpKind
 
 _GROUPS = {
@@ -28,6 +30,9 @@ _BY_CLUSTER = {
     "block_rank": OpKind.CLUSTER_RANK, "num_blocks": OpKind.CLUSTER_BLOCKS,
 }  # fmt: skip
 """Methods of clusters, and of grids with clusters, by what they count. Source: as above."""
+
+_SPLIT = {"barrier_arrive": OpKind.BARRIER_ARRIVE, "barrier_wait": OpKind.BARRIER}
+"""The two halves of a barrier of a group: threads wait in the second. Source: as above."""
 
 _HOPS = 8
 """Names that a type of an operator may have, one for the other."""
@@ -157,6 +162,13 @@ class CollectiveReader(AssemblyReader):
         if name == "sync":
             self.writer.emit(OpKind.BARRIER, (), node.at, (), attributes)
             return Val("")
+        if name in _SPLIT:
+            values = [self.read(one).name for one in node.arguments]
+            operands = [("read", value) for value in values if value]
+            self.writer.emit(_SPLIT[name], operands, node.at, (), attributes)
+            return Val("")
+        if name == "map_shared_rank" and len(node.arguments) == len(("address", "rank")):
+            return self._of_other(node, group, hint)
         if name in ("thread_rank", "block_rank") and group.scope == "grid":
             return self._in_grid(name, node.at, hint)
         if name in _BY_CLUSTER and group.scope in ("grid", "cluster"):
@@ -189,6 +201,17 @@ class CollectiveReader(AssemblyReader):
             attributes.append(("mode", mode))
             return self.one(OpKind.SHUFFLE, operands, node.at, value.kind, hint, attributes)
         return self.opaque(f"{group.scope} group .{name}", node.arguments, node.at, hint)
+
+    def _of_other(self, node: n.Call, group: Group, hint: str) -> Val:
+        """Where an array of this block lies in the shared memory of another one: nothing tells
+        which elements of which block that are."""
+        given = [self.read(one) for one in node.arguments]
+        operands = [("read", one.name) for one in given if one.name]
+        what = [("what", f"{group.scope} group .map_shared_rank")]
+        of = UNKNOWN
+        if given[0].kind.to is not None:
+            of = replace(given[0].kind, space=MemorySpace.SHARED)
+        return self.one(OpKind.OPAQUE, operands, node.at, of, hint, what)
 
     def _in_grid(self, name: str, at: n.Place, hint: str) -> Val:
         """The number of a block or of a thread among all of a grid of one axis."""

@@ -47,6 +47,7 @@ class Core(Typing):
         self.kinds: dict[str, Kind] = {}
         self.made: dict[str, tuple[n.Place, ...]] = {}
         self.trail: list[n.Definition] = []
+        self.counting: list[tuple[n.Definition, dict[str, int]]] = []
         self.read_once: dict[n.Place, int] = {}
         self.entry: n.Definition | None = None
         self.symbols: dict[str, Val] = {}
@@ -179,6 +180,17 @@ class Core(Typing):
         for key, name in zip(changed, found[1:], strict=True):
             self.names[key] = Val(name, self.kinds.get(key, UNKNOWN))
         return Val(found[0], kind)
+
+    def address(
+        self, where: Where | None, name: str, read: Sequence[n.Expr], at: n.Place, hint: str
+    ) -> Val:
+        """Where a variable lies. Of a struct that the kernel is given, or of one in it, that is
+        asked for by instructions that take it whole, such as a map of a tensor: it stands for
+        itself."""
+        if isinstance(where, Slot) and where.key in self.given and where.kind.to is None:
+            if where.kind.record:
+                return self.load(where, at, hint)
+        return self.opaque(f"address of a variable{name}", read, at, hint)
 
     def visible(self, node: n.Expr) -> Iterator[Val]:
         """Values of the variables that an expression mentions, and those that the lambdas do that

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.bytes import ByteReader
-from extractors.cuda.values import Kind, Val
+from extractors.cuda.values import Kind, Memory, Val, Where
 from kb.dialects import cute
 from kb.dialects.cuda import BARRIER_TYPES, BARRIERS, BULK_COPIES, ON_COPIES, RANDOM
 from kb.ir import MemorySpace
@@ -15,6 +15,11 @@ from kb.ops import OpKind
 
 _POISSON = "curand_poisson"
 """A draw of a whole number, which takes a rate behind the state."""
+
+_SEEDED = "curand_init"
+_SEEDS = ("x", "y", "z")
+"""What a generator begins with: a seed, which of its sequences, and how far into it. Source:
+cuRAND, device API."""
 
 _ON_COPIES = {**ON_COPIES, **cute.ON_COPIES}
 _OF_BARRIERS = frozenset({"wait", "try_wait", "init"})
@@ -43,6 +48,8 @@ class EngineReader(ByteReader):
             return self._on_barrier(node, last)
         if last in RANDOM and len(node.arguments) == 1 + (last == _POISSON):
             return self._draw(node, last, hint)
+        if last == _SEEDED and len(node.arguments) == len(_SEEDS) + 1:
+            return self._seeded(node)
         return self.moved_bytes(node, name)
 
     def barrier(self, node: n.Call, function: n.Field) -> Val | None:
@@ -75,12 +82,31 @@ class EngineReader(ByteReader):
         self.writer.emit(OpKind.BULK_COPY, operands, node.at, (), [("name", name)])
         return Val("")
 
+    def _seeded(self, node: n.Call) -> Val | None:
+        """A generator that begins as three numbers say; None where it does not lie in a place that
+        is known."""
+        where = self._state(node.arguments[-1])
+        if isinstance(where, Val):
+            return None
+        values = [self.read(one) for one in node.arguments[:-1]]
+        operands = [(role, value.name) for role, value in zip(_SEEDS, values, strict=True)]
+        named = [("name", _SEEDED)]
+        made = self.one(OpKind.EXTERN_MATH, operands, node.at, where.kind, "", named)
+        self.store(where, made, node.at)
+        return Val("")
+
+    def _state(self, pointer: n.Expr) -> Where | Val:
+        """Where the state of a generator lies; the pointer itself where nothing tells."""
+        local = self.pointing(pointer)
+        if local is not None:
+            return local.where
+        base = self.read(pointer)
+        return Memory(base, base.kind.to) if base.kind.to is not None else base
+
     def _draw(self, node: n.Call, name: str, hint: str) -> Val:
         """A draw from a state behind a pointer."""
-        state = self.pointing(node.arguments[0])
-        held = (
-            self.load(state.where, node.at) if state is not None else self.read(node.arguments[0])
-        )
+        where = self._state(node.arguments[0])
+        held = where if isinstance(where, Val) else self.load(where, node.at)
         whole = RANDOM[name] is OpKind.PHILOX or name == _POISSON
         dtype = "u32" if whole else "f64" if "double" in name else "f32"
         count = next((digit for digit in name if digit.isdigit()), "")

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
     from tree_sitter import Parser
 
+_REFERENCE = "abstract_reference_declarator"
+
 
 @cache
 def _parser() -> Parser:
@@ -31,3 +33,12 @@ def syntax_tree(text: str) -> Syntax:
     Raises InputError when tree-sitter is not installed.
     """
     return _parser().parse(text.encode("ascii", "replace")).root_node
+
+
+def declarator_in(node: Syntax) -> Syntax | None:
+    """The declarator inside one; in parentheses only that of a reference, as in `float (&)[4]`."""
+    inner = node.child_by_field_name("declarator")
+    if inner is None and node.type == "abstract_parenthesized_declarator":
+        inner = next(iter(node.named_children), None)
+        return inner if inner is not None and inner.type == _REFERENCE else None
+    return inner

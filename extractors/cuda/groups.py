@@ -1,9 +1,13 @@
-"""Operations of threads that are read alike: atomics, those that give no value, and
-those that give a number whatever they are given."""
+"""Operations of threads that are read alike: atomics, those that give no value, those that give a
+number whatever they are given, and conversions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from extractors.cuda.values import Kind
+from kb.dialects.cuda import OF_PAIRS, RESULT_DTYPES
+from kb.dialects.model import Row
 from kb.ops import OpKind
 
 ATOMIC = (
@@ -23,3 +27,13 @@ NUMBERS = {
     OpKind.BARRIER_VOTE: Kind("u32"),
     OpKind.CLOCK: Kind("i64"),
 }
+
+
+def converted(row: Row, given: Sequence[Kind]) -> Kind:
+    """What a conversion gives."""
+    shape = given[0].shape if given and row.kind is OpKind.CAST else ()
+    if row.kind is OpKind.VECTOR:
+        shape = (str(len(given)),)
+    if row.path.endswith(OF_PAIRS):
+        shape = ("2",)
+    return Kind(RESULT_DTYPES[row.path], shape)

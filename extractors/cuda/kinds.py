@@ -13,6 +13,7 @@ from extractors.cuda.type_traits import (
     constrained,
     counted_elements,
     named_type,
+    of_variable,
     values_among,
 )
 from extractors.cuda.values import UNKNOWN, Fixed, Frame, Kind, Named, Val
@@ -23,9 +24,10 @@ from kb.ir import MemorySpace
 
 MAX_HOPS = 24
 INTEGERS = frozenset({"i1", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"})
-_WRAPPERS = frozenset(
-    {"std::decay_t", "std::remove_cv_t", "std::remove_const_t", "std::add_const_t"}
-)
+_WRAPPERS = frozenset({
+    "std::decay_t", "std::remove_cv_t", "std::remove_const_t", "std::add_const_t",
+    "std::remove_reference_t", "std::remove_cvref_t",
+})  # fmt: skip
 
 
 class Typing(TemplateArguments):
@@ -77,6 +79,8 @@ class Typing(TemplateArguments):
             return self.kind(written.arguments[0], frame, hops + 1)
         if name.rpartition("::")[2] == "conditional_t" and len(written.arguments) == 3:
             return self._either(written, frame, hops)
+        if name.startswith("decltype("):
+            return of_variable(written, frame)
         head, _, member = name.rpartition("::")
         if head and frame.find(head) is not None:
             return self._alias_of(n.CType(head, member=member), frame, hops + 1)
@@ -108,6 +112,9 @@ class Typing(TemplateArguments):
             return UNKNOWN
         if told.const is not None:
             return self.kind(sides[0 if told.const else 1], frame, hops + 1)
+        kinds = [self.kind(side, frame, hops + 1) for side in sides]
+        if kinds[0] == kinds[1]:
+            return kinds[0]  # They differ in what stays as it is.
         pairs = list(zip(sides[0].arguments, sides[1].arguments, strict=False))
         if sides[0].name != sides[1].name or len(sides[0].arguments) != len(sides[1].arguments):
             return UNKNOWN
@@ -124,20 +131,6 @@ class Typing(TemplateArguments):
             else:
                 return UNKNOWN
         return self.kind(replace(sides[0], arguments=tuple(chosen)), frame, hops + 1)
-
-    def of_template(
-        self, template: Sequence[n.TemplateParameter], written: tuple[n.CType | n.Expr, ...],
-        frame: Frame, hops: int = 0,
-    ) -> Frame:  # fmt: skip
-        """A frame in which the parameters of an alias or a constant that is a template have their
-        arguments."""
-        inner = Frame("file")
-        if template:
-            given = self.arguments(written, frame, hops + 1)
-            for one, argument in zip(template, given, strict=False):
-                if one.name and not one.pack:
-                    inner.bind(one.name, argument)
-        return inner
 
     def arguments(
         self, written: tuple[n.CType | n.Expr, ...], frame: Frame, hops: int
@@ -252,6 +245,8 @@ class Typing(TemplateArguments):
         whole = given[open_[0]] if len(open_) == 1 else None
         if not isinstance(whole, Kind):
             return None
+        if whole.shape and all(self._element_of(kind, one, open_[0]) for kind, one in found):
+            return whole.element
         plain = [(kind, record) for kind, record in found if not self._of_vector(record, open_[0])]
         counts = {self._packed(kind, record, open_[0]) for kind, record in plain or found}
         count = next(iter(counts))
@@ -271,6 +266,12 @@ class Typing(TemplateArguments):
         """Whether a struct is written for a type of several elements."""
         one = record.specialised[place] if record.specialised else None
         return isinstance(one, n.CType) and bool(self.of_file(one).shape)
+
+    def _element_of(self, kind: Kind, record: n.Record, place: int) -> bool:
+        """Whether a struct is written for a vector of such elements."""
+        one = record.specialised[place] if record.specialised else None
+        own = self.of_file(one) if isinstance(one, n.CType) else UNKNOWN
+        return bool(own.shape) and own.element == kind
 
     def _packed(self, kind: Kind, record: n.Record, place: int) -> int:
         """How many elements of the type that a record is written for a type holds, 0 if others."""
@@ -316,6 +317,9 @@ class Typing(TemplateArguments):
             if not isinstance(given, Kind):
                 return None
             wanted = self.of_file(one)
+            if given.dtype not in BITS and wanted.dtype in BITS and given.to is None:
+                counted = all(extent.isdigit() for extent in given.shape) and bool(given.shape)
+                return False if counted and given.shape != wanted.shape else None
             if given.dtype in BITS or given.to is not None or (given.record and given == wanted):
                 return wanted == given
             return None
@@ -370,11 +374,11 @@ class Typing(TemplateArguments):
             name = _text(written) if isinstance(written, n.Expr) else written.name
             if name in own and not (isinstance(written, n.CType) and written.pointers):
                 inner.bind(name, given)
-        for alias in record.aliases:
-            inner.bind(alias.name, Named(alias.type, inner, alias.at))
-        for one in record.fields:
-            if {"static", "constexpr"} <= one.storage and one.value is not None:
-                inner.bind(one.name, Fixed(one.value, inner, one.at))
+        for named in (*record.around, *record.aliases, *record.fields):
+            if isinstance(named, n.Alias):
+                inner.bind(named.name, Named(named.type, inner, named.at))
+            elif {"static", "constexpr"} <= named.storage and named.value is not None:
+                inner.bind(named.name, Fixed(named.value, inner, named.at))
         return inner
 
 

@@ -329,7 +329,8 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A struct. `open`: fields may overlap or come from an unknown base; `inner`: in another."""
+    """A struct. `open`: fields may overlap or come from an unknown base; `inner`: in another, whose
+    constants and aliases are `around`."""
 
     name: str
     at: Place
@@ -342,6 +343,7 @@ class Record:
     bases: tuple[CType, ...] = ()
     inner: bool = False
     asserts: tuple[Assert, ...] = ()
+    around: tuple[Alias | Variable, ...] = ()
 
 
 Declared = tuple[int, tuple[TemplateParameter, ...]]  # how many parameters, and the template

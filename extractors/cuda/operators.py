@@ -115,7 +115,7 @@ class OperatorReader(FileConstantReader):
             with self.inside(self.entered(found)):
                 return self.read(found.value, hint)
         if isinstance(found, Pointing):
-            return self.opaque(f"address of a variable: {name}", (), node.at, hint)
+            return self.address(found.where, f": {name}", (), node.at, hint)
         same = self.same_type(node, hint)
         if same is not None:
             return same
@@ -335,7 +335,7 @@ class OperatorReader(FileConstantReader):
         if isinstance(where, Memory):
             kind = Kind(to=where.kind, space=where.address.kind.space)
             return replace(where.address, kind=kind)
-        return self.opaque("address of a variable", (node.operand,), node.at, hint)
+        return self.address(where, "", (node.operand,), node.at, hint)
 
     # -- assignments
 

@@ -240,6 +240,7 @@ class _UnitBuilder(StatementBuilder):
         methods: list[n.Definition] = []
         aliases: list[n.Alias] = []
         asserts: list[n.Assert] = []
+        before = len(self.inner)
         for child in body.named_children:
             self._member(child, (), fields, methods, aliases)
             if child.type == "static_assert_declaration":
@@ -249,6 +250,11 @@ class _UnitBuilder(StatementBuilder):
             if inner is not None and inner.type in RECORDS:
                 held = self._record(inner, template)
                 self.inner += [replace(held, inner=True)] if held is not None else []
+        own: tuple[n.Alias | n.Variable, ...]
+        own = (*aliases, *(f for f in fields if {"static", "constexpr"} <= f.storage))
+        for place in range(before, len(self.inner)):
+            one = self.inner[place]
+            self.inner[place] = replace(one, around=(*own, *one.around))
         return n.Record(
             spelled, self.at(node), template, tuple(fields), tuple(methods), tuple(aliases),
             special, self._open(node), tuple(self._bases(node)), asserts=tuple(asserts),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from extractors.cuda import nodes as n
 from extractors.cuda.binaries import behind_start, binary, called_behind, cast, compared, element
 from extractors.cuda.compound import assign
+from extractors.cuda.grammar import declarator_in
 from extractors.cuda.macros import MARK
 from extractors.cuda.misread import comparison
 from extractors.cuda.pack_names import count_of
@@ -323,7 +324,7 @@ class ExpressionBuilder:
             if part.type == "abstract_array_declarator":
                 size = part.child_by_field_name("size")
                 extents.insert(0, self.expression(size) if size is not None else None)
-            part = part.child_by_field_name("declarator")
+            part = declarator_in(part)
         return n.CType(
             base.name, base.arguments, pointers, reference, base.const, extents=tuple(extents),
             member=base.member, volatile=base.volatile,

@@ -112,6 +112,38 @@ __device__ int canonical_lane_idx() { return threadIdx.x % 32; }
 __device__ int canonical_warp_idx() { return threadIdx.x / 32; }
 __device__ int canonical_warp_idx_sync() { return threadIdx.x / 32; }
 __device__ int canonical_warp_group_idx() { return threadIdx.x / 128; }
+__device__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.aligned;"); }
+__device__ void cluster_arrive_relaxed() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;");
+}
+__device__ void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;"); }
+__device__ void cluster_sync() { cluster_arrive(); cluster_wait(); }
+__device__ void __cluster_barrier_arrive() { cluster_arrive(); }
+__device__ void __cluster_barrier_arrive_relaxed() { cluster_arrive_relaxed(); }
+__device__ void __cluster_barrier_wait() { cluster_wait(); }
+__device__ unsigned block_rank_in_cluster() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;"); }
+__device__ void fence_view_async_shared() { asm volatile("fence.proxy.async.shared::cta;"); }
+__device__ void tma_store_fence() { fence_view_async_shared(); }
+__device__ void tma_store_arrive() { asm volatile("cp.async.bulk.commit_group;"); }
+template <int Count> __device__ void tma_store_wait() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(Count) : "memory");
+}
+template <unsigned Count> __device__ void warpgroup_reg_alloc() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(Count));
+}
+template <unsigned Count> __device__ void warpgroup_reg_dealloc() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(Count));
+}
+__device__ void prefetch_tma_descriptor(const void* map) {
+  asm volatile("prefetch.tensormap [%0];" : : "l"(map) : "memory");
+}
+__device__ void wait_on_dependent_grids() { asm volatile("griddepcontrol.wait;"); }
+__device__ void launch_dependent_grids() { asm volatile("griddepcontrol.launch_dependents;"); }
 __device__ bool elect_one_sync() { return threadIdx.x % 32 == 0; }
 """
 DEFINITIONS = _HELPERS + "".join(
@@ -121,4 +153,6 @@ DEFINITIONS = _HELPERS + "".join(
 stands for the one that is elected. Source: PyTorch, ATen/native/cuda/MemoryAccess.cuh,
 ATen/cuda/DeviceUtils.cuh, ATen/cuda/Atomic.cuh, ATen/native/cuda/KernelUtils.cuh,
 ATen/cuda/detail/TensorInfo.cuh, ATen/core/TensorAccessor.h; CUTLASS, cutlass/cutlass.h,
-cutlass/arch/arch.h, cute/arch/cluster_sm90.hpp."""
+cutlass/arch/arch.h, cutlass/arch/barrier.h, cutlass/arch/reg_reconfig.h,
+cutlass/arch/grid_dependency_control.h, cute/arch/cluster_sm90.hpp, cute/arch/copy_sm90_tma.hpp;
+CUDA, crt/sm_90_rt.h."""

@@ -47,7 +47,8 @@ def standing_for(
     places = {place for place, kind in enumerate(given) if _is_open(kind, library)}
     if not places:
         return None
-    fitting = [one for one in candidates if _runs(one) and _takes(one, given, places)]
+    used = [one for one in candidates if not never_used(one)]
+    fitting = [one for one in used if _runs(one) and _takes(one, given, places)]
     vectors = [one for one in fitting if _vectors(one, given)]
     found = vectors or [one for one in fitting if _scalars(one, given)]
     if not found or len({_outline(one) for one in found}) > 1:

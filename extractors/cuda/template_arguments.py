@@ -3,6 +3,8 @@ defaults."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from extractors.cuda import nodes as n
 from extractors.cuda.declared import TypeNotes
 from extractors.cuda.library import Library
@@ -47,6 +49,20 @@ class TemplateArguments(TypeNotes):
             if one.name:
                 inner.bind(one.name, whole[place])
         return tuple(whole)
+
+    def of_template(
+        self, template: Sequence[n.TemplateParameter], written: tuple[n.CType | n.Expr, ...],
+        frame: Frame, hops: int = 0,
+    ) -> Frame:  # fmt: skip
+        """A frame in which the parameters of an alias or a constant that is a template have their
+        arguments."""
+        inner = Frame("file")
+        if template:
+            given = self.arguments(written, frame, hops + 1)
+            for one, argument in zip(template, given, strict=False):
+                if one.name and not one.pack:
+                    inner.bind(one.name, argument)
+        return inner
 
     def _argument_of(self, one: n.TemplateParameter, frame: Frame) -> Kind | Val | None:
         bound = frame.find(one.name)

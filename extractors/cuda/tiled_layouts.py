@@ -9,7 +9,8 @@ from dataclasses import fields, is_dataclass
 
 from extractors.cuda import nodes as n
 from extractors.cuda.engine import EngineReader
-from extractors.cuda.values import Kind, Memory, Mode, Slot, Val
+from extractors.cuda.type_traits import TRUTHS
+from extractors.cuda.values import BOOL, Kind, Memory, Mode, Slot, Val
 from kb.dialects import cute
 from kb.ir import Literal
 from kb.ops import OpKind
@@ -105,6 +106,8 @@ class LayoutReader(EngineReader):
         last = written.name.rpartition("::")[2]
         if last[:1] == "_" and last[1:].isdigit():
             return self.constant(int(last[1:]), _NOWHERE)
+        if last in TRUTHS and written.name.startswith("std::"):
+            return self.constant(TRUTHS[last], _NOWHERE, BOOL)
         if last not in cute.STATIC or not written.arguments:
             return None
         inner = written.arguments[-1]

@@ -60,12 +60,17 @@ class TensorReader(LayoutReader):
     def static_member(
         self, head: str, name: str, at: n.Place, hint: str, scope: n.CType | None = None
     ) -> Val | None:
-        """`decltype(size(tensor))::value` is the size of the tensor."""
+        """`decltype(size(tensor))::value` is the size of the tensor, `decltype(tag)::value` the
+        number that a variable stands for."""
         asked = scope.arguments[0] if scope is not None and scope.arguments else None
         if scope is not None and scope.name[:9] == "decltype(" and name == "value":
             called = asked.function if isinstance(asked, n.Call) else None
             if isinstance(called, n.Name) and self.of_cute(called) in cute.EXTENTS:
                 return self.read(asked, hint) if isinstance(asked, n.Call) else None
+            held = self.frame.find(asked.text) if isinstance(asked, n.Name) else None
+            value = self.load(held, at, hint) if isinstance(held, Slot) else held
+            if isinstance(value, Val) and (value.const is not None or value.static):
+                return value
         return super().static_member(head, name, at, hint, scope)
 
     def tensor_place(self, node: n.Call) -> Where | None:

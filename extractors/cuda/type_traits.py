@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
-from extractors.cuda.values import Kind, Val
+from extractors.cuda.library import Library
+from extractors.cuda.values import Frame, Kind, Memory, Slot, Val
 from kb.dialects.cuda import BITS
+from kb.ir import MemorySpace
 
-_TRUTHS = {"true_type": True, "false_type": False}
+TRUTHS = {"true_type": True, "false_type": False}
 _INTEGERS = ("i", "u")
 _QUESTIONS = {"is_integral": _INTEGERS, "is_floating_point": ("f64", "f32"),
               "is_unsigned": ("u", "i1"), "is_arithmetic": ("i", "u", "f64", "f32")}  # fmt: skip
@@ -38,6 +40,51 @@ def answer(asked: str, kinds: Sequence[object]) -> bool | None:
     return kind.dtype.startswith(_QUESTIONS[asked])
 
 
+def alike_types(one: Kind, other: Kind, library: Library) -> bool | None:
+    """Whether two types are one; None where only the instantiation, or a file that is not there,
+    tells."""
+    while one.to is not None and other.to is not None and not one.shape and not other.shape:
+        one, other = one.to, other.to
+    if not _told(one, library) or not _told(other, library):
+        return None
+    return replace(one, space=MemorySpace.NONE) == replace(other, space=MemorySpace.NONE)
+
+
+def _told(kind: Kind, library: Library) -> bool:
+    """Whether it is known which type that is."""
+    if kind.to is not None:
+        return _told(kind.to, library)
+    if kind.dtype in BITS:
+        return True
+    arguments = [a if isinstance(a, Kind) else a.const for a in kind.arguments]
+    known = all(_told(a, library) if isinstance(a, Kind) else a is not None for a in arguments)
+    return bool(kind.record) and known and bool(library.records(kind.record))
+
+
+def spelled_type(kind: Kind) -> str:
+    """The text of a type; empty for one of which nothing is known."""
+    if kind.to is not None:
+        inner = spelled_type(kind.to)
+        return f"{inner}*" if inner else ""
+    given = [spelled_type(a) if isinstance(a, Kind) else _number(a) for a in kind.arguments]
+    opened = kind.dtype[8:-1] if kind.dtype.startswith("dtypeof(") else kind.dtype
+    name = kind.record or opened.removeprefix("?")
+    return "x".join((name + (f"<{', '.join(given)}>" if given else ""), *kind.shape))
+
+
+def _number(value: Val) -> str:
+    return value.text or value.name if value.const is None else str(value.const)
+
+
+def of_variable(written: n.CType, frame: Frame) -> Kind:
+    """`decltype(x)` of a variable by its name."""
+    asked = written.arguments[0] if written.arguments else None
+    held = frame.find(asked.text) if isinstance(asked, n.Name) and not asked.arguments else None
+    if isinstance(held, Slot | Memory | Val) and held.kind.record != "typename":
+        return held.kind
+    return Kind(record=written.name)
+
+
 _CONCEPTS = {"integral": "is_integral", "floating_point": "is_floating_point",
              "unsigned_integral": "is_unsigned"}  # fmt: skip
 
@@ -52,8 +99,8 @@ def constrained(concept: str, given: object) -> bool | None:
 def truth(record: n.Record) -> bool | None:
     """The value of a struct that is one of the two truths by its base."""
     found = [
-        _TRUTHS[last] for one in record.bases
-        if (last := one.name.rpartition("::")[2]) in _TRUTHS
+        TRUTHS[last] for one in record.bases
+        if (last := one.name.rpartition("::")[2]) in TRUTHS
     ]  # fmt: skip
     return found[0] if len(found) == 1 else None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from extractors.patterns.base import Case, NearMiss, Pattern, Where
 from kb.analysis.facts import Facts
-from kb.analysis.graph import CASTS, COPIES, LOOPS, Node
+from kb.analysis.graph import CASTS, COPIES, LOOPS, Node, NodeSet
 from kb.analysis.loops import Loop, Role
 from kb.analysis.stages import steps
 from kb.evidence import Decision
@@ -92,30 +92,40 @@ def cluster_sums(facts: Facts) -> list[Where]:
         if str(n.op.attribute("what") or "").endswith(_MAPPED)
     ]
     arrays = {a for n in mapped for v in n.op.inputs if (a := facts.shared.array(v)) is not None}
+    others = facts.threads.node_set(mapped)
     found: list[Where] = []
     for loop in facts.thread_loops if arrays else ():
-        joined = [*_joined(facts, loop, arrays)]
+        joined = [*_joined(facts, loop, (arrays, others))]
         found += [loop.node.head, *joined] if joined else []
     if not found and arrays:
-        found += [n for n in steps(facts) if _reads(facts, n, arrays)]
+        found += [n for n in steps(facts) if _reads(facts, n, (arrays, others))]
     return [*mapped, *found] if found else []
 
 
-def _joined(facts: Facts, loop: Loop, arrays: set[str]) -> Iterator[Node]:
+Mapped = tuple[set[str], NodeSet]
+"""Arrays of which other blocks have their own, and what finds those."""
+
+
+def _joined(facts: Facts, loop: Loop, mapped: Mapped) -> Iterator[Node]:
     """The steps of a loop that add up, or compare, what lies in the arrays."""
     for carried in loop.of(*_GROWN):
         step = facts.threads.producer(carried.next)
-        if step is not None and _reads(facts, step, arrays, carried.argument):
+        if step is not None and _reads(facts, step, mapped, carried.argument):
             yield step
 
 
-def _reads(facts: Facts, step: Node, arrays: set[str], carried: str = "") -> bool:
+def _reads(facts: Facts, step: Node, mapped: Mapped, carried: str = "") -> bool:
     """Whether a step takes in, unchanged, what is read from one of the arrays."""
     for value in step.op.inputs:
         if facts.threads.through(value, CASTS | COPIES) == carried:
             continue
         for node in facts.threads.upstream(value, lambda n: n.op.kind not in _PASSES):
             read = node.op.kind in (OpKind.LOAD, OpKind.OPAQUE)
-            if read and any(facts.shared.array(v) in arrays for v in node.op.inputs):
+            if read and any(_lies_in(facts, v, mapped) for v in node.op.inputs):
                 return True
     return False
+
+
+def _lies_in(facts: Facts, place: str, mapped: Mapped) -> bool:
+    arrays, others = mapped
+    return facts.shared.array(place) in arrays or facts.threads.rests_on_any(place, others)

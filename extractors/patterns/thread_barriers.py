@@ -196,8 +196,10 @@ class ThreadBarriers(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Where]] = {}
         for node in facts.threads.of(OpKind.BARRIER):
-            scope = str(node.op.attribute("scope") or "block")
-            named = str(node.op.attribute("opcode")).startswith(("bar.", "barrier."))
+            written = node.op.attribute("scope")
+            scope = str(written or "block")
+            opcode = str(node.op.attribute("opcode"))
+            named = not written and opcode.startswith(("bar.", "barrier."))
             value = "named barriers" if named else _SCOPES.get(scope, f"{scope} barrier")
             found.setdefault(value, []).append(node)
         waits = facts.threads.of(OpKind.BARRIER_WAIT, OpKind.BARRIER_INIT)

@@ -29,7 +29,7 @@ _MATH = (
     *_rows(K.SIN, "x", "sinf sin std::sin __sinf hsin sin.approx"),
     *_rows(K.COS, "x", "cosf cos std::cos __cosf hcos cos.approx"),
     *_rows(K.TAN, "x", "tanf tan std::tan __tanf"),
-    *_rows(K.TANH, "x", "tanhf tanh std::tanh htanh cutlass::fast_tanh tanh.approx"),
+    *_rows(K.TANH, "x", "tanhf tanh std::tanh htanh __tanhf cutlass::fast_tanh tanh.approx"),
     *_rows(K.SINH, "x", "sinhf sinh std::sinh"),
     *_rows(K.COSH, "x", "coshf cosh std::cosh"),
     *_rows(K.ERF, "x", "erff erf std::erf"),
@@ -46,15 +46,16 @@ _MATH = (
            "__fdividef fdividef __fdiv_rn __hdiv __h2div div.approx div.full div.rn"),
     *_rows(K.DIV, "rhs", "__frcp_rn __frcp_rd __frcp_ru __frcp_rz hrcp h2rcp"),
     *_rows(K.MUL, "lhs rhs", "__fmul_rn __hmul __hmul2 __hmul_rn __hmul2_rn mul.rn mul.f32 "
-           "__fmul_rz __mul24 __umul24 mul.rn.f32x2 __dmul_rn"),
-    *_rows(K.ADD, "lhs rhs", "__fadd_rn __hadd __hadd2 __hadd_rn __hadd2_rn add.rn __dadd_rn"),
+           "__fmul_rz __mul24 __umul24 mul.rn.f32x2 __dmul_rn __fmul2_rn"),
+    *_rows(K.ADD, "lhs rhs",
+           "__fadd_rn __hadd __hadd2 __hadd_rn __hadd2_rn add.rn __dadd_rn __fadd2_rn"),
     *_rows(K.SUB, "lhs rhs", "__fsub_rn __hsub __hsub2 sub.rn"),
     *_rows(K.NEG, "x", "__hneg __hneg2"),
     *_rows(K.MAXIMUM, "lhs rhs",
            "fmaxf fmax std::fmax max ::max std::max umax __hmax __hmax2 __hmax_nan __hmax2_nan "
            "cuda::std::max cute::max max.f32 max.ftz.f32"),
     *_rows(K.MINIMUM, "lhs rhs",
-           "fminf fmin std::fmin min ::min std::min umin __hmin __hmin2 __hmin_nan "
+           "fminf fmin std::fmin min ::min std::min umin __hmin __hmin2 __hmin_nan __hmin2_nan "
            "cuda::std::min cute::min min.f32"),
     Row("std::clamp", K.CLAMP, "x low high"), Row("cute::ceil_div", K.CEIL_DIV, "lhs rhs"),
     *_rows(K.UMULHI, "lhs rhs", "__umulhi __mulhi __umul64hi"),
@@ -70,10 +71,13 @@ _MATH = (
            "llrintf lrintf __hisinf __lowhigh2highlow __low2half2 __high2half2 "
            "__low2bfloat162 __high2bfloat162"),
     *_rows(K.EXTERN_MATH, "x y",
-           "fmodf fmod remainderf copysignf hypotf fdimf ldexpf nextafterf nextafter __byte_perm "
-           "__funnelshift_l __funnelshift_r ldexp __sad __usad4 __vabsdiffu4 __hcmadd "
-           "__lows2half2 __highs2half2 __lows2bfloat162 __highs2bfloat162"),
-    *_rows(K.EXTERN_MATH, "x y z", "__dp4a __byte_permute prmt prmt.b32 lop3.b32 shf.l.wrap.b32"),
+           "fmodf fmod remainderf copysignf hypotf fdimf ldexpf nextafterf nextafter "
+           "ldexp __usad4 __vabsdiffu4 __hcmadd __vadd4 __vsub4 __vcmpeq4 __vcmpgtu4 __vmaxu4 "
+           "__vminu4 __vadd2 __vsub2 __heq2_mask __hgt2_mask __hge2_mask __hlt2_mask __hle2_mask "
+           "__hne2_mask __lows2half2 __highs2half2 __lows2bfloat162 __highs2bfloat162"),
+    *_rows(K.EXTERN_MATH, "x y z",
+           "__dp4a __byte_perm prmt prmt.b32 lop3.b32 shf.l.wrap.b32 __sad __funnelshift_l "
+           "__funnelshift_r __funnelshift_lc __funnelshift_rc"),
 )  # fmt: skip
 
 _CONVERSIONS: dict[str, str] = {
@@ -89,6 +93,10 @@ _CONVERSIONS: dict[str, str] = {
     "__double2half": "f16", "__ll2float_rn": "f32", "__half2bfloat16": "bf16",
     "__nv_cvt_float_to_fp8": "f8e4m3", "__nv_cvt_float2_to_fp8x2": "f8e4m3",
     "__half2half2": "f16", "__bfloat162bfloat162": "bf16", "__nv_cvt_float_to_e8m0": "f8e8m0",
+    "__nv_cvt_halfraw_to_fp8": "f8e4m3", "__nv_cvt_bfloat16raw_to_fp8": "f8e4m3",
+    "__nv_cvt_fp8_to_halfraw": "f16", "__nv_cvt_fp4_to_halfraw": "f16",
+    "__nv_cvt_fp8x2_to_halfraw2": "f16", "__nv_cvt_fp4x2_to_halfraw2": "f16",
+    "__nv_cvt_halfraw2_to_fp8x2": "f8e4m3", "__nv_cvt_bfloat16raw2_to_fp8x2": "f8e4m3",
     "__nv_cvt_float_to_fp4": "f4e2m1", "__nv_cvt_float2_to_fp4x2": "f4e2m1",
 }  # fmt: skip
 HALVES: dict[str, int] = {
@@ -116,13 +124,13 @@ _MEMORY = (
     *_rows(K.LOAD, "pointer", _LOADS),
     *_rows(K.STORE, "pointer value", _STORES),
     *_rows(K.ATOMIC_ADD, "pointer value", "atomicAdd atomicAdd_block atomicAdd_system atomicSub"),
-    *_rows(K.ATOMIC_MAX, "pointer value", "atomicMax atomicMax_block"),
-    *_rows(K.ATOMIC_MIN, "pointer value", "atomicMin atomicMin_block"),
-    *_rows(K.ATOMIC_AND, "pointer value", "atomicAnd"),
-    *_rows(K.ATOMIC_OR, "pointer value", "atomicOr"),
+    *_rows(K.ATOMIC_MAX, "pointer value", "atomicMax atomicMax_block atomicMax_system"),
+    *_rows(K.ATOMIC_MIN, "pointer value", "atomicMin atomicMin_block atomicMin_system"),
+    *_rows(K.ATOMIC_AND, "pointer value", "atomicAnd atomicAnd_block atomicAnd_system"),
+    *_rows(K.ATOMIC_OR, "pointer value", "atomicOr atomicOr_block atomicOr_system"),
     *_rows(K.ATOMIC_XOR, "pointer value", "atomicXor"),
-    *_rows(K.ATOMIC_XCHG, "pointer value", "atomicExch atomicExch_system"),
-    *_rows(K.ATOMIC_CAS, "pointer expected value", "atomicCAS atomicCAS_system"),
+    *_rows(K.ATOMIC_XCHG, "pointer value", "atomicExch atomicExch_block atomicExch_system"),
+    *_rows(K.ATOMIC_CAS, "pointer expected value", "atomicCAS atomicCAS_block atomicCAS_system"),
     *_rows(K.ATOMIC_INC, "pointer value", "atomicInc"),
     *_rows(K.ATOMIC_DEC, "pointer value", "atomicDec"),
     Row("__cvta_generic_to_shared", K.SHARED_ADDRESS, "x"),
@@ -138,6 +146,7 @@ _WARP = (
            "__shfl_sync __shfl_xor_sync __shfl_down_sync __shfl_up_sync"),
     *_rows(K.SHUFFLE, "x lane width", "__shfl __shfl_xor __shfl_down __shfl_up"),
     *_rows(K.VOTE, "mask x", "__ballot_sync __any_sync __all_sync __match_any_sync"),
+    *_rows(K.VOTE, "x", "__ballot __any __all"),
     Row("__activemask", K.VOTE, ""),
     Row("__reduce_add_sync", K.REDUCE_SUM, "mask x"),
     Row("__reduce_max_sync", K.REDUCE_MAX, "mask x"),
@@ -165,14 +174,21 @@ ROWS: tuple[Row, ...] = (
     *(Row(name, K.BITCAST, "x") for name in _BITCASTS),
 )  # fmt: skip
 
+_BY_MATH = {row.path: row for row in _MATH if row.path[0].isalpha() and row.path.isalnum()}
+"""Functions of the C library, which others also have under their own names."""
+
 RESULT_DTYPES: dict[str, str] = _CONVERSIONS | _PACKS | _BITCASTS
 """Element type of what a conversion gives."""
+
+OF_PAIRS = ("2half2_rn", "2bfloat162_rn", "half2half2", "bfloat162bfloat162", "_to_halfraw2")
+"""How the names of conversions end that give two elements."""
 
 ATTRIBUTES: dict[str, tuple[tuple[str, str], ...]] = {
     "__shfl_sync": (("mode", "index"),), "__shfl": (("mode", "index"),),
     "__shfl_xor_sync": (("mode", "xor"),), "__shfl_xor": (("mode", "xor"),),
     "__shfl_down_sync": (("mode", "down"),), "__shfl_down": (("mode", "down"),),
     "__shfl_up_sync": (("mode", "up"),), "__shfl_up": (("mode", "up"),),
+    "__ballot": (("mode", "ballot"),), "__any": (("mode", "any"),), "__all": (("mode", "all"),),
     "__ballot_sync": (("mode", "ballot"),), "__any_sync": (("mode", "any"),),
     "__all_sync": (("mode", "all"),), "__match_any_sync": (("mode", "match"),),
     "__activemask": (("mode", "active"),), "__syncthreads": (("scope", "block"),),
@@ -183,8 +199,10 @@ ATTRIBUTES: dict[str, tuple[tuple[str, str], ...]] = {
     "__ldg": (("cache", "nc"),), "__ldca": (("cache", "ca"),), "__ldcg": (("cache", "cg"),),
     "__ldcs": (("cache", "cs"),), "__ldlu": (("cache", "lu"),), "__ldcv": (("cache", "cv"),),
     "__stwb": (("cache", "wb"),), "__stcg": (("cache", "cg"),), "__stcs": (("cache", "cs"),),
-    "__stwt": (("cache", "wt"),), "atomicAdd_block": (("scope", "block"),),
-    "atomicAdd_system": (("scope", "system"),), "atomicSub": (("negated", "value"),),
+    "__stwt": (("cache", "wt"),),
+    **{row.path: (("scope", row.path.rpartition("_")[2]),) for row in _MEMORY
+       if row.path.startswith("atomic") and row.path.endswith(("_block", "_system"))},
+    "atomicSub": (("negated", "value"),),
     **{f"__reduce_{w}_sync": (("scope", "warp"),) for w in ("add", "max", "min", "or", "xor")},
     "wmma::mma_sync": (("scope", "warp"),), "nvcuda::wmma::mma_sync": (("scope", "warp"),),
 }  # fmt: skip
@@ -289,7 +307,7 @@ INSTRUCTIONS: tuple[tuple[str, K], ...] = (
     ("wgmma.commit_group", K.ASYNC_COMMIT), ("wgmma.wait_group", K.ASYNC_WAIT),
     ("tcgen05.commit", K.ASYNC_COMMIT), ("tcgen05.wait", K.ASYNC_WAIT), ("fence", K.FENCE),
     ("membar", K.FENCE), ("bar.arrive", K.BARRIER_ARRIVE), ("barrier.arrive", K.BARRIER_ARRIVE),
-    ("barrier.cluster.arrive", K.BARRIER_ARRIVE), ("barrier.cluster.wait", K.BARRIER_WAIT),
+    ("barrier.cluster.arrive", K.BARRIER_ARRIVE), ("barrier.cluster.wait", K.BARRIER),
     ("bar.warp.sync", K.BARRIER), ("bar.sync", K.BARRIER), ("barrier.sync", K.BARRIER),
     ("barrier.cta.sync", K.BARRIER), ("barrier.cta.arrive", K.BARRIER_ARRIVE),
     ("prefetch", K.PREFETCH), ("ld.", K.LOAD), ("st.", K.STORE), ("red.", K.ATOMIC_ADD),
@@ -304,6 +322,9 @@ INSTRUCTIONS: tuple[tuple[str, K], ...] = (
     ("sub.", K.SUB),
 )  # fmt: skip
 """An instruction of inline assembly by the beginning of its opcode; the first that fits."""
+
+BARRIER_SCOPES = {"barrier.cluster.": "cluster", "bar.warp.": "warp"}
+"""Threads that a barrier is for where they are none of a block, by the beginning of its opcode."""
 
 COPIES_OF_BYTES = frozenset({"memcpy", "std::memcpy", "__builtin_memcpy", "::memcpy"})
 """Functions that copy a number of bytes from their second argument to their first."""
@@ -376,6 +397,18 @@ COMBINERS: dict[str, K] = {
                      "cuda::std::minimum", "thrust::minimum", "less", "Min"), K.REDUCE_MIN),
 }  # fmt: skip
 """Operators handed to a collective reduction."""
+
+
+def row_of(name: str) -> Row | None:
+    """The row of a function by its name, that of a namespace or of the compiler among them."""
+    plain = name.removeprefix("::")
+    if (row := CUDA.by_path.get(plain)) is not None:
+        return row
+    for start in ("cuda::std::", "std::", "__builtin_"):
+        if plain.startswith(start):
+            return _BY_MATH.get(plain.removeprefix(start))
+    return None
+
 
 CUDA = Dialect(
     name="cuda", module="cuda", alias="",

@@ -25,7 +25,7 @@ TUPLES = frozenset(
     {"make_coord", "make_shape", "make_stride", "make_tuple", "make_tile", "make_step"}
 )
 TUPLE_TYPES = frozenset({"Shape", "Stride", "Coord", "Step", "Tile", "Tuple", "tuple"})
-STATIC = frozenset({"Int", "C", "constant", "integral_constant"})
+STATIC = frozenset({"Int", "C", "constant", "integral_constant", "bool_constant"})
 """Types that stand for one number; `_8` is one, too."""
 
 POINTERS = frozenset(
