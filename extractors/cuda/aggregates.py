@@ -118,8 +118,8 @@ class AggregateReader(MemoryReader):
         kind = self.kind(n.CType(written[:-1].strip()), self.frame)
         if last == "infinity":
             return self.constant(float("inf"), at, kind, hint)
-        if kind.dtype.startswith("dtypeof(") and kind.dtype[8:-1] in self.symbols:
-            return self._of_parameter(self.symbols[kind.dtype[8:-1]], last, at, hint, kind)
+        if (opened := self._symbol(kind, at)) is not None:
+            return self._of_parameter(opened, last, at, hint, kind)
         if last == "quiet_NaN" and kind.dtype == "f32":
             bits = self.constant(_NAN, at, Kind("u32"))
             return self.one(OpKind.BITCAST, [("x", bits.name)], at, kind, hint)
@@ -136,7 +136,7 @@ class AggregateReader(MemoryReader):
             told = answer(asked, of)
             if told is not None:
                 return self.constant(told, node.at, BOOL, hint)
-            opened = self.symbols.get(_opened(of[0])) if isinstance(of[0], Kind) else None
+            opened = self._symbol(of[0], node.at) if isinstance(of[0], Kind) else None
             return self._of_parameter(opened, asked, node.at, hint, BOOL) if opened else None
         if not text.endswith(("is_same_v", "is_same::value")) or len(written) != 2:
             return None
@@ -177,7 +177,7 @@ class AggregateReader(MemoryReader):
         else:
             kind = self.kind(scope or n.CType(head), self.frame)
         if kind.dtype.startswith("dtypeof("):
-            held = self.symbols.get(kind.dtype[8:-1])
+            held = self._symbol(kind, at)
             return self._of_parameter(held, name, at, hint) if held is not None else None
         return self.constant_of(kind, name, at, hint)
 
@@ -207,21 +207,31 @@ class AggregateReader(MemoryReader):
         """A constant of a struct that is written for single types or numbers, where only the
         instantiation tells which one: a member of that one. A definition that has nothing by that
         name is none that is meant."""
-        arguments = [one if isinstance(one, Val) else self.symbols.get(one.dtype[8:-1])
-                     for one in kind.arguments
-                     if isinstance(one, Val) or one.dtype.startswith("dtypeof(")]  # fmt: skip
-        opened = [one for one in arguments if one is not None and _is_open(one)]
         records = self.fitting(self.library.records(kind.record), kind.arguments)
         found = [f for record in records for f in record.fields if f.name == name and f.value]
-        if not opened or not found or any(_says(one) for one in records if name not in _named(one)):
+        if not found or any(_says(one) for one in records if name not in _named(one)):
             return None
         if (told := self._agreed(kind, records, name)) is not None:
             return self.constant(told, at, INT, hint)
+        arguments = [
+            one if isinstance(one, Val) else self._symbol(one, at) for one in kind.arguments
+        ]
+        opened = [one for one in arguments if one is not None and _is_open(one)]
+        if not opened:
+            return None
         kinds = {self.kind(one.type, Frame("file")) for one in found}
         of = kinds.pop() if len(kinds) == 1 else UNKNOWN
         by_number = opened[0] in kind.arguments
         whole = f"{kind.record}.{name}" if by_number else name
         return self._of_parameter(opened[0], whole, at, hint, of)
+
+    def _symbol(self, kind: Kind, at: n.Place) -> Val | None:
+        """The type parameter that a type is, or the member of one."""
+        name = "" if kind.shape or kind.to is not None else _opened(kind)
+        head, _, member = name.partition(".")
+        if name in self.symbols or head not in self.symbols:
+            return self.symbols.get(name)
+        return self._of_parameter(self.symbols[head], member, at, "")
 
     def _agreed(self, kind: Kind, records: Sequence[n.Record], name: str) -> int | None:
         """The number that every definition gives that has the constant."""

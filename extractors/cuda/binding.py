@@ -91,7 +91,7 @@ class BindingReader(VectorReader):
         if converts or (never_used(function) and only_converts(candidates, self.library)):
             kind = self.kind(function.result, inner)
             return self.cast(self.read(node.arguments[0]), kind, node.at)
-        self.counting.append((function, _numbers(inner.scopes[0])))
+        self.counting.append((function, _told(inner.scopes[0])))
         try:
             return self.body_of(function, inner, node.at)
         finally:
@@ -100,14 +100,14 @@ class BindingReader(VectorReader):
     def _goes_on(
         self, function: n.Definition, template: tuple[n.CType | n.Expr, ...], frame: Frame | None
     ) -> bool:
-        """Whether a function that is being read calls itself with other numbers of its template, or
-        of its struct's."""
+        """Whether a function that is being read calls itself with other numbers or types of its
+        template, or of its struct's."""
         with self.writer.region():
             given = self.arguments(template, self.frame, 0)
         own = {one.name: g for one, g in zip(function.template, given, strict=False)}
-        numbers = _numbers(own) | _numbers(frame.scopes[0] if frame is not None else {})
-        before = [told for one, told in self.counting if one == function]
-        return bool(numbers) and not any(numbers.items() <= told.items() for told in before)
+        told = _told(own) | _told(frame.scopes[0] if frame is not None else {})
+        before = [earlier for one, earlier in self.counting if one == function]
+        return bool(told) and not any(told.items() <= earlier.items() for earlier in before)
 
     def _written_for(
         self, candidates: Sequence[n.Definition], template: tuple[n.CType | n.Expr, ...]
@@ -338,10 +338,10 @@ class BindingReader(VectorReader):
         bind_names(parameter.type, kind, names, frame)
 
 
-def _numbers(names: Mapping[str, object]) -> dict[str, int]:
-    """The whole numbers that names stand for."""
-    told = {name: one.const for name, one in names.items() if isinstance(one, Val)}
-    return {name: int(one) for name, one in told.items() if isinstance(one, int)}
+def _told(names: Mapping[str, object]) -> dict[str, int | Kind]:
+    """The whole numbers and the types that names stand for."""
+    told = {name: one.const if isinstance(one, Val) else one for name, one in names.items()}
+    return {name: one for name, one in told.items() if isinstance(one, int | Kind)}
 
 
 def _by_type(functions: Sequence[n.Definition]) -> bool:

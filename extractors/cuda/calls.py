@@ -12,6 +12,7 @@ from extractors.cuda.fields import generality, spelled_out
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT, converted
 from extractors.cuda.open_structs import conversion
 from extractors.cuda.packs import expanded, takes
+from extractors.cuda.returns import named_before
 from extractors.cuda.same_work import shown_by
 from extractors.cuda.values import (
     BOOL,
@@ -129,16 +130,22 @@ class CallReader(BindingReader):
             fitting = [f for f in fitting if f.result.reference and not f.result.const]
         if len(fitting) != 1 or not fitting[0].result.reference or fitting[0] in self.trail:
             return None
-        *named, leave = fitting[0].body.body or (None,)
-        if not isinstance(leave, n.Leave) or leave.value is None or not all(map(_names, named)):
+        named, value = named_before(fitting[0])
+        if value is None:
             return None
         inner = frame or Frame(fitting[0].name, depth=self.frame.depth + 1)
-        if inner.depth > MAX_DEPTH or not self.bound(fitting[0], node, (), inner):
-            return None
-        with self.inside(inner):
-            for one in named:
-                self.statement(one)
-            return self.place(leave.value)
+        names, found_at = dict(self.names), None
+        with self.writer.region() as opened:
+            if inner.depth <= MAX_DEPTH and self.bound(fitting[0], node, (), inner):
+                with self.inside(inner, node.at):
+                    for one in named:
+                        self.statement(one)
+                    found_at = self.place(value)
+        if found_at is None:
+            self.names = names
+        else:
+            self.writer.current.ops.extend(opened.ops)
+        return found_at
 
     def _both(self, node: n.Call, name: str) -> Val | None:
         """A function that stores two results behind pointers; None when it is none."""
@@ -390,9 +397,3 @@ class CallReader(BindingReader):
             return self.opaque("lambda", node.arguments, node.at, hint)
         read = self.body_of(function, frame, node.at)
         return read or self.opaque("lambda", node.arguments, node.at, hint)
-
-
-def _names(node: n.Stmt) -> bool:
-    """Whether a statement only names types and constants, or asserts what must hold of them."""
-    constant = isinstance(node, n.Variable) and "constexpr" in node.storage
-    return constant or isinstance(node, n.Alias | n.Assert)

@@ -47,7 +47,7 @@ class Core(Typing):
         self.kinds: dict[str, Kind] = {}
         self.made: dict[str, tuple[n.Place, ...]] = {}
         self.trail: list[n.Definition] = []
-        self.counting: list[tuple[n.Definition, dict[str, int]]] = []
+        self.counting: list[tuple[n.Definition, dict[str, int | Kind]]] = []
         self.read_once: dict[n.Place, int] = {}
         self.entry: n.Definition | None = None
         self.symbols: dict[str, Val] = {}
@@ -131,13 +131,16 @@ class Core(Typing):
             self.frame.scopes.pop()
 
     @contextmanager
-    def inside(self, frame: Frame) -> Iterator[None]:
-        """Read in another frame."""
+    def inside(self, frame: Frame, site: n.Place | None = None) -> Iterator[None]:
+        """Read in another frame, which a call at some place leads to."""
         outer, self.frame = self.frame, frame
+        self.writer.site += [site] if site is not None else []
         try:
             yield
         finally:
             self.frame = outer
+            if site is not None:
+                self.writer.site.pop()
 
     # -- operations
 

@@ -7,9 +7,17 @@ from collections.abc import Iterator, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.bytes import ByteReader
-from extractors.cuda.values import Kind, Memory, Val, Where
+from extractors.cuda.values import BOOL, Kind, Memory, Val, Where
 from kb.dialects import cute
-from kb.dialects.cuda import BARRIER_TYPES, BARRIERS, BULK_COPIES, ON_COPIES, RANDOM
+from kb.dialects.cuda_engine import (
+    ASKED,
+    BARRIER_TYPES,
+    BARRIERS,
+    BETWEEN,
+    BULK_COPIES,
+    ON_COPIES,
+    RANDOM,
+)
 from kb.ir import MemorySpace
 from kb.ops import OpKind
 
@@ -20,6 +28,12 @@ _SEEDED = "curand_init"
 _SEEDS = ("x", "y", "z")
 """What a generator begins with: a seed, which of its sequences, and how far into it. Source:
 cuRAND, device API."""
+
+_SPACES = ("to", "from", "what", "where to")
+"""The least that is said of a copy between two spaces."""
+
+_TAGS = ("sem_", "scope_", "space_")
+"""How the names begin of objects that say no more than their type. Source: libcu++, cuda::ptx."""
 
 _ON_COPIES = {**ON_COPIES, **cute.ON_COPIES}
 _OF_BARRIERS = frozenset({"wait", "try_wait", "init"})
@@ -35,11 +49,14 @@ class EngineReader(ByteReader):
         last = name.rpartition("::")[2]
         if last in BULK_COPIES and len(node.arguments) >= 3:
             return self._bulk_copy(node, last)
+        if last in BETWEEN and len(node.arguments) > len(_SPACES):
+            return self._between(node, last)
         if last in _ON_COPIES and not self.library.functions(last):
             kind, attributes = _ON_COPIES[last]
             written = node.function.arguments if isinstance(node.function, n.Name) else ()
             given = [one for one in (*written, *node.arguments) if isinstance(one, n.Expr)]
-            operands = [("pending", self.read(one).name) for one in given[:1]]
+            given = given[: kind is OpKind.ASYNC_WAIT]
+            operands = [("pending", self.read(one).name) for one in given]
             self.writer.emit(kind, operands, node.at, (), attributes)
             return Val("")
         if last in cute.NAMED and name.rpartition("::")[0].endswith("NamedBarrier"):
@@ -69,10 +86,13 @@ class EngineReader(ByteReader):
         return self._at_barrier(node, BARRIERS[name], name)
 
     def _at_barrier(self, node: n.Call, kind: OpKind, name: str) -> Val:
-        values = [self.read(one) for one in node.arguments]
+        values = [self.read(one) for one in node.arguments if not _is_tag(one)]
         operands = [("read", value.name) for value in values if value.name]
         scope = [("scope", "group")] if kind is OpKind.BARRIER else []
-        self.writer.emit(kind, operands, node.at, (), [("name", name), *scope])
+        attributes = [("name", name), *scope]
+        if name in ASKED:
+            return self.one(kind, operands, node.at, BOOL, attributes=attributes)
+        self.writer.emit(kind, operands, node.at, (), attributes)
         return Val("")
 
     def _bulk_copy(self, node: n.Call, name: str) -> Val:
@@ -103,6 +123,19 @@ class EngineReader(ByteReader):
         base = self.read(pointer)
         return Memory(base, base.kind.to) if base.kind.to is not None else base
 
+    def _between(self, node: n.Call, name: str) -> Val | None:
+        """A copy between two spaces that are named before what is copied; None where the names are
+        others."""
+        spaces = [one.text if isinstance(one, n.Name) else "" for one in node.arguments[:2]]
+        if not all(one.rpartition("space_")[1] for one in spaces):
+            return None
+        values = [self.read(one) for one in node.arguments[2:]]
+        inwards = not spaces[0].endswith("global")
+        roles = _into_shared(values, name) if inwards else _out_of_shared(values, name)
+        operands = [(role, value.name) for role, value in roles if value.name]
+        self.writer.emit(OpKind.BULK_COPY, operands, node.at, (), [("name", name)])
+        return Val("")
+
     def _draw(self, node: n.Call, name: str, hint: str) -> Val:
         """A draw from a state behind a pointer."""
         where = self._state(node.arguments[0])
@@ -113,6 +146,12 @@ class EngineReader(ByteReader):
         kind = Kind(dtype, (count,) if count else ())
         operands = [("seed", held.name)] if held.name else []
         return self.one(RANDOM[name], operands, node.at, kind, hint)
+
+
+def _is_tag(node: n.Expr) -> bool:
+    """Whether an argument only says in which order, or for whom, something is seen."""
+    last = node.text.rpartition("::")[2] if isinstance(node, n.Name) else ""
+    return last.startswith(_TAGS)
 
 
 def _into_shared(values: Sequence[Val], name: str) -> Iterator[tuple[str, Val]]:

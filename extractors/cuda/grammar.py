@@ -11,7 +11,12 @@ if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
     from tree_sitter import Parser
 
-_REFERENCE = "abstract_reference_declarator"
+    from extractors.cuda.nodes import CType
+
+AROUND = frozenset({"parenthesized_declarator", "attributed_declarator"})
+"""What stands around a declarator and says nothing."""
+
+_REFERENCE, _POINTER = "abstract_reference_declarator", "abstract_pointer_declarator"
 
 
 @cache
@@ -36,9 +41,17 @@ def syntax_tree(text: str) -> Syntax:
 
 
 def declarator_in(node: Syntax) -> Syntax | None:
-    """The declarator inside one; in parentheses only that of a reference, as in `float (&)[4]`."""
+    """The declarator inside one, as in `float (&)[4]`."""
     inner = node.child_by_field_name("declarator")
     if inner is None and node.type == "abstract_parenthesized_declarator":
         inner = next(iter(node.named_children), None)
-        return inner if inner is not None and inner.type == _REFERENCE else None
+        return inner if inner is not None and inner.type in (_REFERENCE, _POINTER) else None
     return inner
+
+
+def points(node: Syntax, type_: CType) -> bool:
+    """Whether a declarator in parentheses makes a pointer to what stands around: to an array of
+    what is no pointer itself."""
+    inner = next(iter(node.named_children), None)
+    pointer = inner is not None and inner.type in ("pointer_declarator", _POINTER)
+    return pointer and node.type.endswith("parenthesized_declarator") and not type_.pointers

@@ -35,19 +35,13 @@ class Typing(TemplateArguments):
 
     traits: dict[str, n.Record]
 
-    def extent(self, size: n.Expr | None, frame: Frame) -> str:
-        """Extent of an array as text; `?` when it is not written as a name or a number."""
-        raise NotImplementedError
-
     def kind(self, written: n.CType, frame: Frame, hops: int = 0) -> Kind:
         """What a written type is, as far as names can be followed."""
-        base = self.base(written, frame, hops)
+        base = self.sized(self.base(written, frame, hops), written.rows, frame)
+        base = replace(base, rows=len(written.rows)) if written.rows else base
         for _ in range(written.pointers):
             base = Kind(to=base, space=MemorySpace.NONE)
-        if written.extents:
-            extents = tuple(self.extent(size, frame) for size in written.extents)
-            base = replace(base, shape=(*extents, *base.shape))
-        return base
+        return self.sized(base, written.extents, frame)
 
     def _base(self, written: n.CType, frame: Frame, hops: int) -> Kind:
         name = written.name

@@ -192,7 +192,8 @@ class MemoryReader(LocalPointerReader):
             return None
         if index is not None:
             base = self.add(base, self.read(index), at)
-        return Memory(base, base.kind.to or UNKNOWN)
+        kind = base.kind.to or UNKNOWN
+        return Memory(base, kind, array=kind.rows)
 
     # -- addresses
 

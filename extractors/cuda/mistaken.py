@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
+from kb.dialects.cuda import CUDA, VECTORS
 
 if TYPE_CHECKING:
     from tree_sitter import Node as Syntax
@@ -17,8 +19,13 @@ _OPERANDS = ("identifier", "array_declarator")
 
 def mistaken(node: n.Expr) -> n.Variable | None:
     """`A<b> name = value` and `A<b> name(value)` that the grammar takes for comparisons: what they
-    compare would be thrown away, so each is a declaration."""
+    compare would be thrown away, so each is a declaration; and `int (*name)[4]`, which it takes for
+    an element of a cast."""
     match node:
+        case n.Assign(_, "", n.Index() as target, value) if made := _rows(target, value):
+            return made
+        case n.Index() if (made := _rows(node, None)) is not None:
+            return made
         case n.Binary(_, ">", n.Binary(_, "<", n.Name() as kind, argument), right):
             written = n.CType(kind.text, (argument,))
         case _:
@@ -31,6 +38,29 @@ def mistaken(node: n.Expr) -> n.Variable | None:
         case n.Name(text=name):
             return n.Variable(node.at, name, written)
     return None
+
+
+def _rows(node: n.Index, value: n.Expr | None) -> n.Variable | None:
+    """The pointer to an array that an element of a cast of what lies behind a name is; None where
+    the name before the brackets is of no type of the language."""
+    rows: list[n.Expr] = []
+    inner: n.Expr = node
+    while isinstance(inner, n.Index):
+        rows.insert(0, inner.index)
+        inner = inner.operand
+    match inner:
+        case n.Call(_, n.Name(text=kind), (behind,), ()):
+            written = n.CType(kind)
+        case n.Cast(_, written, behind, "c" | "construct"):
+            pass
+        case _:
+            return None
+    named = isinstance(behind, n.Unary) and behind.operator == "*" and behind.operand
+    if not isinstance(named, n.Name) or written.pointers:
+        return None
+    if written.name not in CUDA.dtypes and written.name not in VECTORS:
+        return None
+    return n.Variable(node.at, named.text, replace(written, pointers=1, rows=tuple(rows)), value)
 
 
 def cast_of(node: n.Binary, kind: n.Name) -> n.Cast:

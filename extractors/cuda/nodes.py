@@ -15,7 +15,8 @@ parts = traversal.parts
 
 @dataclass(frozen=True, slots=True)
 class CType:
-    """A type, `name` without qualifiers; `extents`: outermost first, None for empty brackets."""
+    """A type, `name` without qualifiers; `extents`: outermost first, None for empty brackets;
+    `rows`: those of the array that a pointer points at."""
 
     name: str
     arguments: tuple[CType | Expr, ...] = ()
@@ -26,6 +27,7 @@ class CType:
     volatile: bool = False
     extents: tuple[Expr | None, ...] = ()
     member: str = ""
+    rows: tuple[Expr | None, ...] = ()
 
 
 # -- expressions

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
 from extractors.cuda.binaries import behind_start, binary, called_behind, cast, compared, element
 from extractors.cuda.compound import assign
-from extractors.cuda.grammar import declarator_in
+from extractors.cuda.grammar import declarator_in, points
 from extractors.cuda.macros import MARK
 from extractors.cuda.misread import comparison
+from extractors.cuda.numerals import floating
 from extractors.cuda.pack_names import count_of
 from extractors.cuda.preprocess import Prepared
 
@@ -127,7 +129,7 @@ class ExpressionBuilder:
         digits = found.group()
         if found.group("float") or (suffix.startswith("f") and found.group("int")):
             return n.Constant(
-                self.at(node), sign * _floating(digits), "f32" if "f" in suffix else "f64"
+                self.at(node), sign * floating(digits), "f32" if "f" in suffix else "f64"
             )
         base = 16 if found.group("hex") else 2 if found.group("bin") else 8
         value = sign * int(digits, 10 if found.group("int") else base)
@@ -317,6 +319,7 @@ class ExpressionBuilder:
         base = self.written(kind, words)
         pointers, reference = 0, False
         extents: list[n.Expr | None] = []
+        rows: tuple[n.Expr | None, ...] = ()
         part = node.child_by_field_name("declarator")
         while part is not None:
             pointers += part.type == "abstract_pointer_declarator"
@@ -324,10 +327,12 @@ class ExpressionBuilder:
             if part.type == "abstract_array_declarator":
                 size = part.child_by_field_name("size")
                 extents.insert(0, self.expression(size) if size is not None else None)
+            elif extents and points(part, replace(base, pointers=pointers)):
+                rows, extents = tuple(extents), []
             part = declarator_in(part)
         return n.CType(
             base.name, base.arguments, pointers, reference, base.const, extents=tuple(extents),
-            member=base.member, volatile=base.volatile,
+            member=base.member, volatile=base.volatile, rows=rows,
         )  # fmt: skip
 
     def preset(self, node: Syntax) -> n.CType:
@@ -364,13 +369,6 @@ class ExpressionBuilder:
         prefix = self.text(scope)
         name = f"{prefix}::{inner.name}" if prefix else inner.name
         return n.CType(name, inner.arguments, const=const, volatile=volatile, member=inner.member)
-
-
-def _floating(digits: str) -> float:
-    try:
-        return float.fromhex(digits) if digits[:2].lower() == "0x" else float(digits)
-    except (ValueError, OverflowError):
-        return float("inf")
 
 
 def _spelled(value: n.Expr) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from extractors.cuda import nodes as n
 from extractors.cuda.counting import as_for
+from extractors.cuda.grammar import AROUND, points
 from extractors.cuda.macros import LABEL
 from extractors.cuda.mistaken import argument, mistaken
 from extractors.cuda.parse_expressions import ExpressionBuilder
@@ -273,8 +274,7 @@ class StatementBuilder(ExpressionBuilder):
         return None if None in found else tuple(one for one in found if one is not None)
 
     def declarator(self, node: Syntax | None, kind: n.CType) -> Declared:
-        """Follow a declarator down to its name, gathering pointers, extents and the initial
-        value."""
+        """Follow a declarator to its name, gathering pointers, extents and the initial value."""
         found = Declared("", kind)
         outer: list[n.Expr | None] = []
         while node is not None:
@@ -302,9 +302,9 @@ class StatementBuilder(ExpressionBuilder):
                 case "structured_binding_declarator":
                     found.names = tuple(self.text(c) for c in node.named_children)
                     break
-                case "parenthesized_declarator" | "attributed_declarator":
-                    pass
-                case _:
+                case _ if outer and points(node, found.type):
+                    found.type, outer = replace(found.type, rows=tuple(outer)), []
+                case other if other not in AROUND:
                     found.name, found.node = self.text(node), node
                     break
             node = node.child_by_field_name("declarator") or _last_declarator(node)

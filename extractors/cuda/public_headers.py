@@ -36,6 +36,8 @@ _WRITTEN = (
     "CUTE_GRID_CONSTANT __grid_constant__",
     "CUTLASS_GRID_CONSTANT __grid_constant__",
     "__builtin_expect(value, likely) (value)",
+    "__builtin_huge_valf() (INFINITY)",
+    "__builtin_inff() (INFINITY)",
 )
 """Source: PyTorch, ATen/cuda/detail/KernelUtils.h, c10/macros/Macros.h, ATen/native/cuda/Loops.cuh;
 OpenMMLab, pytorch_cuda_helper.hpp; Caffe2, common_gpu.h; CUTLASS, cutlass/device_kernel.h,

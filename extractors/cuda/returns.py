@@ -76,3 +76,14 @@ def _when_left(at: n.Place, leave: n.Leave) -> n.If:
 
 def _returns(node: n.Stmt) -> bool:
     return contains_leave(node, ("return",))
+
+
+def named_before(function: n.Definition) -> tuple[Sequence[n.Stmt], n.Expr | None]:
+    """What names types and constants, or asserts what must hold of them, and the value that is
+    returned behind it; no value where a function does anything else."""
+    *before, leave = function.body.body or (None,)
+    named = [one for one in before if isinstance(one, n.Alias | n.Assert | n.Variable)]
+    constant = all("constexpr" in x.storage for x in named if isinstance(x, n.Variable))
+    if not constant or len(named) < len(before) or not isinstance(leave, n.Leave):
+        return (), None
+    return named, leave.value

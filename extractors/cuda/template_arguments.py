@@ -4,6 +4,7 @@ defaults."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda.declared import TypeNotes
@@ -21,6 +22,15 @@ class TemplateArguments(TypeNotes):
     ) -> tuple[Kind | Val, ...]:
         """Template arguments as kinds and values."""
         raise NotImplementedError
+
+    def extent(self, size: n.Expr | None, frame: Frame) -> str:
+        """Extent of an array as text; `?` when it is not written as a name or a number."""
+        raise NotImplementedError
+
+    def sized(self, kind: Kind, sizes: Sequence[n.Expr | None], frame: Frame) -> Kind:
+        """An array of a kind, with the extents that are written."""
+        extents = tuple(self.extent(size, frame) for size in sizes)
+        return replace(kind, shape=(*extents, *kind.shape)) if extents else kind
 
     def around(self, name: str, frame: Frame) -> tuple[Kind | Val, ...]:
         """The template arguments of the struct around one that is named inside it, or of the struct

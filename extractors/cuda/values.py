@@ -14,7 +14,8 @@ from kb.ir import MemorySpace, TileType, TypeKind
 class Kind:
     """A type resolved as far as it goes. `shape` are extents of a vector or array, `?` unknown;
     `to` is what a pointer, or each of an array of pointers, points at; `record` names a struct
-    with its template `arguments`; `space` is where a pointer points."""
+    with its template `arguments`; `space` is where a pointer points; `rows` counts the axes of an
+    array that a pointer points at."""
 
     dtype: str = "?"
     shape: tuple[str, ...] = ()
@@ -22,6 +23,7 @@ class Kind:
     record: str = ""
     space: MemorySpace = MemorySpace.NONE
     arguments: tuple[Kind | Val, ...] = ()
+    rows: int = 0
 
     @property
     def scalar(self) -> bool:
@@ -33,7 +35,7 @@ class Kind:
         """What one index leaves."""
         if self.to is not None and not self.shape:
             return self.to
-        return replace(self, shape=self.shape[1:])
+        return replace(self, shape=self.shape[1:], rows=max(self.rows - 1, 0))
 
     @property
     def bits(self) -> int | None:

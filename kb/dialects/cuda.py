@@ -332,48 +332,9 @@ COPIES_OF_BYTES = frozenset({"memcpy", "std::memcpy", "__builtin_memcpy", "::mem
 FILLS_OF_BYTES = frozenset({"memset", "std::memset", "__builtin_memset", "::memset"})
 """Functions that set a number of bytes behind their first argument to their second."""
 
-BULK_COPIES: dict[str, bool] = {
-    f"cp_async_bulk{tensor}_{way}": way == "global_to_shared"
-    for tensor in ("", *(f"_tensor_{rank}d" for rank in range(1, 6)))
-    for way in ("global_to_shared", "shared_to_global")
-}
-"""Functions that hand a copy to the copy engine, and whether it brings something into shared
-memory. Source: libcu++, cuda::device::experimental."""
-
-ON_COPIES: dict[str, tuple[K, tuple[tuple[str, str], ...]]] = {
-    "cp_async_bulk_commit_group": (K.ASYNC_COMMIT, (("opcode", "cp.async.bulk.commit_group"),)),
-    **dict.fromkeys(("cp_async_bulk_wait_group", "cp_async_bulk_wait_group_read"),
-                    (K.ASYNC_WAIT, (("opcode", "cp.async.bulk.wait_group"),))),
-    "fence_proxy_async_shared_cta": (K.FENCE, (("scope", "proxy"),)),
-    "fence_barrier_init_release_cluster": (K.FENCE, (("scope", "cluster"),)),
-}  # fmt: skip
-"""What waits for those copies, with attributes. Source: as before."""
-
-BARRIERS: dict[str, K] = {
-    **dict.fromkeys(("arrive", "arrive_and_drop", "arrive_and_expect_tx", "expect_transaction",
-                     "barrier_arrive_tx", "barrier_expect_tx", "mbarrier_arrive_expect_tx",
-                     "mbarrier_arrive"), K.BARRIER_ARRIVE),
-    **dict.fromkeys(("wait", "wait_parity", "try_wait_parity", "arrive_and_wait", "try_wait",
-                     "mbarrier_wait_parity"), K.BARRIER_WAIT),
-    **dict.fromkeys(("init", "mbarrier_init", "mbarrier_invalid", "~barrier"), K.BARRIER_INIT),
-}  # fmt: skip
-"""What is done with a barrier that lies in shared memory: methods of cuda::barrier, and functions
-on one. Source: libcu++, cuda::barrier and cuda::ptx."""
-
-BARRIER_TYPES = frozenset({"barrier", "ClusterBarrier", "ClusterTransactionBarrier"})
-"""Types of such barriers. Source: libcu++, cuda::barrier; CUTLASS, cutlass/arch/barrier.h."""
-
 ERROR_CODES = ("cudaError", "CUDA_ERROR_", "kError")
 """How the names of constants begin that a function returns when it refuses. Source: CUDA runtime
 and driver API, cudaError_t and CUresult; CUTLASS, cutlass::Status."""
-
-RANDOM: dict[str, K] = {
-    **dict.fromkeys(("curand", "curand4"), K.PHILOX),
-    **dict.fromkeys(("curand_uniform", "curand_uniform4", "curand_uniform_double",
-                     "curand_uniform2_double", "curand_poisson"), K.RAND),
-    **dict.fromkeys(("curand_normal", "curand_normal2", "curand_normal4"), K.RANDN),
-}  # fmt: skip
-"""Draws from a generator. Source: cuRAND, device API."""
 
 COLLECTIVES: dict[tuple[str, str], K] = {
     **{(f"Block{word}", name): kind for word, name, kind in (

@@ -320,3 +320,54 @@ VALUED = """__global__ void k(float* out) {
 def test_the_number_that_a_variable_stands_for_by_its_type() -> None:
     assert len(of(VALUED, "store")) == 3
     assert not of(VALUED, "opaque")
+
+
+ROWS = """__device__ void fill(float (*rows)[8], float by) {
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 8; ++j) rows[i][j] = by;
+}
+__global__ void k(float* out, int i) {
+    extern __shared__ char raw[];
+    int (*all)[128] = reinterpret_cast<int (*)[128]>(raw);
+    float (*rest)[64];
+    rest = reinterpret_cast<float (*)[64]>(raw + 4096);
+    all[i][threadIdx.x] = 2;
+    rest[1][threadIdx.x] = 1.f;
+    float held[2][8];
+    fill(held, out[threadIdx.x]);
+    out[threadIdx.x] = held[1][3] + all[0][threadIdx.x];
+}
+"""
+
+
+def test_pointers_to_arrays_count_in_whole_rows() -> None:
+    assert not of(ROWS, "opaque")
+    assert {op.attribute("space") for op in of(ROWS, "store")} == {"shared", None}
+    numbers = [op.attribute("value") for op in of(ROWS, "const")]
+    assert 128 in numbers
+    assert 64 in numbers
+
+
+PTX = """namespace ptx = cuda::ptx;
+__global__ void k(const float* in, float* out) {
+    __shared__ alignas(128) float held[256];
+    __shared__ uint64_t bar;
+    ptx::mbarrier_init(&bar, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, held, in, 1024, &bar);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &bar, 1024);
+    while (!ptx::mbarrier_try_wait_parity(&bar, 0)) {}
+    ptx::fence_proxy_async(ptx::space_shared);
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, out, held, 1024);
+    ptx::cp_async_bulk_commit_group();
+}
+"""
+
+
+def test_functions_of_the_library_that_stand_for_one_instruction() -> None:
+    assert not of(PTX, "opaque")
+    inwards, outwards = of(PTX, "bulk_copy")
+    assert [role for role, _ in inwards.operands] == ["target", "pointer", "bytes", "barrier"]
+    assert [role for role, _ in outwards.operands] == ["pointer", "source", "bytes"]
+    (wait,) = of(PTX, "barrier_wait")
+    assert wait.results
