@@ -17,8 +17,9 @@ from extractors.cuda.overloads import (
     of_any_extent,
 )
 from extractors.cuda.pack_names import count_of
-from extractors.cuda.packs import counted, expanded, is_pack
+from extractors.cuda.packs import MAX_PACK, counted, expanded, is_pack
 from extractors.cuda.same_work import never_used, only_converts, shown_by, standing_for
+from extractors.cuda.sequences import length, pack_of
 from extractors.cuda.template_fit import fitting, is_deduced
 from extractors.cuda.type_traits import named_type
 from extractors.cuda.values import UNKNOWN, Callee, Closure, Frame, Group, Kind, Named, Slot, Val
@@ -230,6 +231,9 @@ class BindingReader(VectorReader):
         """Bind one parameter: a place for a reference, a variable in registers behind a pointer, a
         copy else."""
         written = parameter.type
+        if (pack := pack_of(written)) and (count := length(value)) is not None:
+            self._counted(pack, count, frame)
+            return
         handed = self._handed_on(value)
         if handed is not None:
             frame.bind(parameter.name, handed)
@@ -276,6 +280,14 @@ class BindingReader(VectorReader):
             self.kinds[key] = replace(kind, space=read.kind.space)
         self.names[key] = read
         frame.bind(parameter.name, Slot(key, self.kinds[key]))
+
+    def _counted(self, pack: str, length: n.Expr, frame: Frame) -> None:
+        """Bind a pack to the numbers from zero on, and to how many they are."""
+        count = self.read(length)
+        told = count.const if isinstance(count.const, int) else MAX_PACK + 1
+        frame.bind(count_of(pack), count if told <= MAX_PACK else replace(count, const=None))
+        for number in range(told if told <= MAX_PACK else 0):
+            frame.bind(f"{count_of(pack)}{number}", self.constant(number, length.at))
 
     def _unchanged(
         self, parameter: n.Variable, value: n.Expr, frame: Frame, function: n.Definition

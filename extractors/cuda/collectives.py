@@ -190,6 +190,10 @@ class CollectiveReader(AssemblyReader):
             threads = self.axis(OpKind.BLOCK_THREADS, 0, node.at)
             operands = [("lhs", blocks.name), ("rhs", threads.name)]
             return self.one(OpKind.MUL, operands, node.at, Kind("u32"), hint)
+        if name in ("size", "num_threads") and group.scope == "cluster":
+            blocks = self.one(OpKind.CLUSTER_BLOCKS, (), node.at, Kind("u32"))
+            operands = [("lhs", blocks.name), ("rhs", self._threads(node.at).name)]
+            return self.one(OpKind.MUL, operands, node.at, Kind("u32"), hint)
         if name == "meta_group_size" and group.size.isdigit():
             size = self.constant(int(group.size), node.at, Kind("u32"))
             operands = [("lhs", self._threads(node.at).name), ("rhs", size.name)]

@@ -10,6 +10,8 @@ from extractors.cuda import nodes as n
 from extractors.cuda.core import pure
 from extractors.cuda.declarations import DeclarationReader
 from extractors.cuda.loops import Counted, contains_leave, counted
+from extractors.cuda.packs import folded
+from extractors.cuda.sequences import as_loop
 from extractors.cuda.sides import any_of, as_choice, without_break
 from extractors.cuda.values import BOOL, NULL, UNKNOWN, Kind, Slot, Val
 from extractors.writer import OpenRegion
@@ -60,6 +62,18 @@ class ControlReader(DeclarationReader):
         self.closing = before
         left, self.left = self.left, False
         return left
+
+    def fold(self, node: n.Fold, hint: str) -> Val:
+        """A fold over a pack: operators where its arguments are known, else a loop."""
+        made = folded(node, self.frame)
+        if made is not None:
+            return self.read(made, hint)
+        told = as_loop(node, self.frame)
+        if told is None:
+            return self.opaque("Fold", (node.operand,), node.at, hint)
+        with self.block():
+            self.statements(told[0])
+            return self.read(told[1], hint) if told[1] is not None else Val("")
 
     def statement(self, node: n.Stmt) -> bool:
         """Read one statement; True when nothing after it is reached."""

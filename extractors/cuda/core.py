@@ -102,6 +102,10 @@ class Core(Typing):
         """The value of a call."""
         raise NotImplementedError
 
+    def fold(self, node: n.Fold, hint: str) -> Val:
+        """The value of a fold over a pack."""
+        raise NotImplementedError
+
     def assigned(self, node: object) -> set[str]:
         """Variables made before a piece of code that it may write."""
         raise NotImplementedError

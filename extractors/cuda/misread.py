@@ -1,4 +1,5 @@
-"""`(a < 0 || b >= n)`, which the grammar takes for `a<0 || b> = n`: read as comparisons."""
+"""`(a < 0 || b >= n)`, which the grammar takes for `a<0 || b> = n`: read as comparisons; and
+`A<f(b)>`, which it takes for the type of a function: read as a call."""
 
 from __future__ import annotations
 
@@ -20,6 +21,10 @@ class _Builder(Protocol):
 
     def expression(self, node: Syntax | None) -> n.Expr:
         """The expression of a node."""
+        ...
+
+    def written(self, node: Syntax | None) -> n.CType:
+        """The type of a node."""
         ...
 
 
@@ -69,3 +74,29 @@ def _flat(node: Syntax) -> list[Syntax | str]:
         if len(inner) == 1 and inner[0].type != "type_descriptor":
             return [name, "<", *_flat(inner[0]), ">"]
     return [node]
+
+
+def call_in_template(builder: _Builder, node: Syntax) -> n.Expr | None:
+    """The call, or the cast, that a template argument is which looks like the type of a function of
+    plain names; None for other types, and where the result is a type of the language."""
+    kind, behind = node.child_by_field_name("type"), node.child_by_field_name("declarator")
+    listed = behind.child_by_field_name("parameters") if behind is not None else None
+    if kind is None or listed is None or kind.type not in _NAMED:
+        return None
+    given = listed.named_children
+    plain = all(
+        one.type == "parameter_declaration" and one.named_child_count == 1
+        and one.named_children[0].type in _NAMED for one in given
+    )  # fmt: skip
+    if not given or not plain or behind is None or behind.type != "abstract_function_declarator":
+        return None
+    place, called = builder.at(node), builder.written(kind)
+    names = [builder.written(one.named_children[0]) for one in given]
+    values = [n.Name(place, one.name, one.arguments) for one in names]
+    if called.name != "static_cast":
+        return n.Call(place, n.Name(place, called.name, called.arguments), tuple(values))
+    to = called.arguments[0] if len(called.arguments) == 1 else None
+    return n.Cast(place, to, values[0], "static") if isinstance(to, n.CType) else None
+
+
+_NAMED = ("type_identifier", "template_type", "qualified_identifier")

@@ -11,7 +11,6 @@ from extractors.cuda.core import is_integer, joined_kind, promoted, pure, widens
 from extractors.cuda.file_constants import FileConstantReader
 from extractors.cuda.folds import FOLDS, computed
 from extractors.cuda.mistaken import cast_of
-from extractors.cuda.packs import folded
 from extractors.cuda.values import (
     BOOL,
     INT,
@@ -92,8 +91,8 @@ class OperatorReader(FileConstantReader):
                 return self.call(node, hint)
             case n.Assembly():
                 return self.assembly(node)
-            case n.Fold() if (made := folded(node, self.frame)) is not None:
-                return self.read(made, hint)
+            case n.Fold():
+                return self.fold(node, hint)
             case n.Unread(what=what, inner=inner):
                 return self.opaque(what, inner, node.at, hint)
         return self.opaque(type(node).__name__, (), node.at, hint)

@@ -68,12 +68,24 @@ def expanded(arguments: Sequence[_T], frame: Frame) -> tuple[_T | n.Expr, ...]:
 
 def _packs(node: n.Expr, frame: Frame) -> dict[str, int]:
     found: dict[str, int] = {}
-    for one in n.inside(node):
-        if isinstance(one, n.Name):
-            bound = frame.find(count_of(one.text))
-            if isinstance(bound, Val) and isinstance(bound.const, int):
-                found[one.text] = int(bound.const)
+    for name in named(node):
+        bound = frame.find(count_of(name))
+        if isinstance(bound, Val) and isinstance(bound.const, int):
+            found[name] = int(bound.const)
     return found
+
+
+def named(node: object) -> Iterator[str]:
+    """Names in an expression, also those that look like types."""
+    if isinstance(node, tuple):
+        for one in node:
+            yield from named(one)
+    elif isinstance(node, n.Expr | n.CType):
+        yield from (node.text,) if isinstance(node, n.Name) else ()
+        yield from (node.name,) if isinstance(node, n.CType) else ()
+        for field in fields(node):
+            if field.name != "at":
+                yield from named(getattr(node, field.name))
 
 
 def _size(node: n.Expr, frame: Frame) -> int | None:
@@ -82,19 +94,22 @@ def _size(node: n.Expr, frame: Frame) -> int | None:
 
 
 def _each(node: n.Expr, frame: Frame) -> Iterator[n.Expr]:
-    packs = _packs(node, frame)
-    for index in range(min(_size(node, frame) or 0, MAX_PACK)):
-        yield _renamed(node, {name: f"{count_of(name)}{index}" for name in packs})
+    packs, size = _packs(node, frame), _size(node, frame) or 0
+    for index in range(size if size <= MAX_PACK else 0):
+        yield renamed(node, {name: f"{count_of(name)}{index}" for name in packs})
 
 
-def _renamed(node: _T, names: dict[str, str]) -> _T:
+def renamed(node: _T, names: dict[str, str]) -> _T:
+    """An expression with other names."""
     if isinstance(node, tuple):
-        return tuple(_renamed(one, names) for one in node)  # type: ignore[return-value]
+        return tuple(renamed(one, names) for one in node)  # type: ignore[return-value]
     if isinstance(node, n.Name) and node.text in names:
         return replace(node, text=names[node.text])
-    if isinstance(node, n.Expr):
+    if isinstance(node, n.CType) and node.name in names:
+        return replace(node, name=names[node.name])
+    if isinstance(node, n.Expr | n.CType):
         changed = {
-            one.name: _renamed(getattr(node, one.name), names)
+            one.name: renamed(getattr(node, one.name), names)
             for one in fields(node) if one.name != "at"
         }  # fmt: skip
         return replace(node, **changed)

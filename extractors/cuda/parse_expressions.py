@@ -12,7 +12,7 @@ from extractors.cuda.binaries import behind_start, binary, called_behind, cast, 
 from extractors.cuda.compound import assign
 from extractors.cuda.grammar import declarator_in, points
 from extractors.cuda.macros import MARK
-from extractors.cuda.misread import comparison
+from extractors.cuda.misread import call_in_template, comparison
 from extractors.cuda.numerals import floating
 from extractors.cuda.pack_names import count_of
 from extractors.cuda.preprocess import Prepared
@@ -111,7 +111,7 @@ class ExpressionBuilder:
     def argument(self, node: Syntax) -> n.CType | n.Expr:
         """A template argument: a type or a value."""
         if node.type == "type_descriptor":
-            return self.descriptor(node)
+            return call_in_template(self, node) or self.descriptor(node)
         pack = node.named_children[0] if node.type == "parameter_pack_expansion" else None
         if pack is not None and pack.type == "type_descriptor":
             found = self.unread(node)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
+from extractors.cuda.core import is_integer
 from extractors.cuda.tiled_layouts import LayoutReader, digits
 from extractors.cuda.values import UNKNOWN, Frame, Kind, Memory, Mode, Pointing, Slot, Val, Where
 from kb.dialects import cute
@@ -69,8 +70,8 @@ class TensorReader(LayoutReader):
                 return self.read(asked, hint) if isinstance(asked, n.Call) else None
             held = self.frame.find(asked.text) if isinstance(asked, n.Name) else None
             value = self.load(held, at, hint) if isinstance(held, Slot) else held
-            if isinstance(value, Val) and (value.const is not None or value.static):
-                return value
+            if isinstance(value, Val) and is_integer(value.kind):
+                return value  # No number has members: it stands for a type that does.
         return super().static_member(head, name, at, hint, scope)
 
     def tensor_place(self, node: n.Call) -> Where | None:

@@ -371,3 +371,39 @@ def test_functions_of_the_library_that_stand_for_one_instruction() -> None:
     assert [role for role, _ in outwards.operands] == ["pointer", "source", "bytes"]
     (wait,) = of(PTX, "barrier_wait")
     assert wait.results
+
+
+SEQUENCES = """template <typename F, size_t... I>
+__device__ void each(F&& f, std::index_sequence<I...>) {
+    (f(std::integral_constant<int, static_cast<int>(I)>{}), ...);
+}
+template <int... I>
+__device__ bool all(const float* x, std::integer_sequence<int, I...>) {
+    return (... && (x[I] > 0.f));
+}
+template <int N> __global__ void k(const float* x, float* out) {
+    each([&](auto i) { constexpr int at = 1 + decltype(i)::value; out[at] = x[at]; },
+         std::make_index_sequence<COUNT>{});
+    if (all(x, std::make_integer_sequence<int, COUNT>{})) out[0] = 1.f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "stores", "loops"), [("3", 4, 0), ("N", 2, 2), ("N - 1", 2, 2), ("40", 2, 2)]
+)
+def test_folds_over_a_sequence_of_numbers(count: str, stores: int, loops: int) -> None:
+    text = SEQUENCES.replace("COUNT", count)
+    assert not of(text, "opaque")
+    assert len(of(text, "store")) == stores
+    assert len(of(text, "for")) == loops
+
+
+def test_a_call_of_plain_names_as_a_template_argument_is_a_value() -> None:
+    text = """constexpr __device__ int rounded(int a, int b) { return (a + b - 1) / b; }
+template <int N> __device__ float many(const float* x) { return x[N]; }
+template <int A, int B> __global__ void k(const float* x, float* out) {
+    out[0] = many<rounded(A, B)>(x);
+}"""
+    assert of(text, "floor_div")
+    assert not of(text, "opaque")
