@@ -9,9 +9,10 @@ from dataclasses import replace
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import DEVICE, BlockOrigins
 from extractors.cuda.block_size import Names, place, threads
-from extractors.cuda.launch_site import LaunchSite
+from extractors.cuda.launch_site import ALIAS, LaunchSite
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
+from extractors.cuda.struct_numbers import struct_number
 from kb.evidence import Lines
 
 MAX_NAMES = 24
@@ -71,10 +72,12 @@ def _answers(function: n.Definition) -> list[n.Leave]:
 def with_headers(
     names: Names, shape: Sequence[n.Expr | n.Variable | None], library: Library
 ) -> Names:
-    """Names of a launch, with the numbers of headers that its block is made of, as if they stood
-    where they are used."""
+    """Names of a launch, with the numbers of headers and of structs that its block is made of, as
+    if they stood where they are used."""
     pending: list[object] = list(shape[1:2])
     found: dict[str, n.Expr | n.Variable] = {}
+    named = ((key.removeprefix(ALIAS), one) for key, one in names.items() if key.startswith(ALIAS))
+    types = {key: one for key, one in named if isinstance(one, n.Name)}
     for made in pending:
         for one in n.inside(made) if made is not None else ():
             if not isinstance(one, n.Name) or one.text in found or len(found) > MAX_NAMES:
@@ -82,6 +85,8 @@ def with_headers(
             held = names.get(one.text) or names.get(one.text.rpartition("::")[2])
             constant = library.constant(one.text) if held is None else None
             value = constant.value if constant is not None else None
+            if "::" in one.text and one.text not in names:
+                value = struct_number(one, types, library) or value
             if isinstance(value, n.Constant):
                 found[one.text] = replace(value, at=one.at)
             elif held is not None and held is not one:

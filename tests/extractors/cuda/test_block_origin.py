@@ -69,3 +69,45 @@ def test_a_constant_of_the_file_is_a_number() -> None:
         if d.axis == "num_warps"
     ]
     assert (warps.value, warps.lines) == ("8", ((2, 2), (4, 4)))
+
+
+STRUCT = """template <int Warps, int Wide = 4> struct Traits {
+  static constexpr int lanes = 32;
+  static constexpr int threads = Warps * lanes;
+  static constexpr int items = threads * Wide;
+};
+struct Config { static constexpr unsigned block = 1u << 9; };
+using Chosen = Traits<4>;
+constexpr int block = Config::block;
+template <typename T> void start(float* x, int n) { k<<<n, T::threads>>>(x, n); }
+void go(float* x, int n) {
+  using Mine = Traits<6, 2>;
+  CALL;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "warps"),
+    [
+        ("k<<<n, Mine::threads>>>(x, n)", "6"),
+        ("k<<<n, Chosen::threads>>>(x, n)", "4"),
+        ("k<<<n, Traits<2>::items>>>(x, n)", "8"),
+        ("k<<<n, Config::block>>>(x, n)", "16"),
+        ("k<<<n, block>>>(x, n)", "16"),
+        ("k<<<n, Other::threads>>>(x, n)", "Other::threads threads"),
+        ("k<<<n, Traits<N>::threads>>>(x, n)", "Traits<N>::threads threads"),
+    ],
+)
+def test_threads_that_a_struct_holds_as_a_constant(call: str, warps: str) -> None:
+    host = STRUCT.replace("CALL", call).replace(
+        "template <typename T> void start(float* x, int n) { k<<<n, T::threads>>>(x, n); }\n", ""
+    )
+    (facts,) = host_facts(read_cuda(KERNEL + host, "k.cu")).values()
+    assert [one.value for one in facts.decisions if one.axis == "num_warps"] == [warps]
+
+
+def test_a_struct_that_a_caller_gives_holds_the_threads() -> None:
+    host = STRUCT.replace("CALL", "start<Mine>(x, n)")
+    (facts,) = host_facts(read_cuda(KERNEL + host, "k.cu")).values()
+    assert [one.value for one in facts.decisions if one.axis == "num_warps"] == ["6"]
