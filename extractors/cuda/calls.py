@@ -7,16 +7,16 @@ from dataclasses import replace
 
 from extractors.cuda import nodes as n
 from extractors.cuda import overloads
-from extractors.cuda.binding import MAX_DEPTH, BindingReader
+from extractors.cuda.binding import MAX_DEPTH
 from extractors.cuda.fields import generality, spelled_out
 from extractors.cuda.groups import ATOMIC, NUMBERS, SILENT, converted
 from extractors.cuda.open_structs import conversion
 from extractors.cuda.packs import expanded, takes
 from extractors.cuda.returns import named_before
 from extractors.cuda.same_work import shown_by
+from extractors.cuda.temporaries import TemporaryReader
 from extractors.cuda.values import (
     BOOL,
-    MISSING,
     UNKNOWN,
     Callee,
     Closure,
@@ -38,7 +38,7 @@ from kb.ops import COMPARISONS, SIDES, OpKind
 _NOWHERE = n.Place(0, 0, 0, "")
 
 
-class CallReader(BindingReader):
+class CallReader(TemporaryReader):
     """Calls of every sort."""
 
     def call(self, node: n.Call, hint: str) -> Val:
@@ -76,6 +76,11 @@ class CallReader(BindingReader):
             return self._named(node, function, hint)
         if isinstance(function, n.Lambda):
             return self._closure(node, Closure(function, self.frame), hint)
+        if isinstance(function, n.Call | n.Braces):
+            function = self.held_as(function)
+            bound = self.frame.find(function.text)
+            if isinstance(bound, Slot) and bound.kind.record:
+                return self.call(replace(node, function=function), hint)
         return self.opaque("call of a value", (function, *node.arguments), node.at, hint)
 
     def _converting(self, node: n.Call, kind: Kind, hint: str) -> Val:
@@ -305,47 +310,21 @@ class CallReader(BindingReader):
         made = self.group(operand)
         if made is not None:
             return self._group_method(node, made, function.name, hint)
-        optional = self._optional(node, function, hint)
+        optional = self.optional(node, function, hint)
         if optional is not None:
             return optional
         collected = self.collected(node, function, hint)
         if collected is not None:
             return collected
         where = self.place(operand)
+        if where is None and isinstance(operand, n.Call):
+            function = replace(function, operand=self.held_as(operand))
+            return self._method(replace(node, function=function), function, hint)
         found = self.member(node, function, where) or self.barrier(node, function)
         if found is not None:
             return found
         what = f".{function.name}"
         return self.opaque(what, (operand, *node.arguments), node.at, hint, whole=node)
-
-    def _optional(self, node: n.Call, function: n.Field, hint: str) -> Val | None:
-        """What is asked of a value that may be missing; None for any other method."""
-        name, rest = function.name, len(node.arguments)
-        if (name, rest) not in (("has_value", 0), ("value", 0), ("value_or", 1)):
-            return None
-        where = self.place(function.operand)
-        if not isinstance(where, Slot) or where.kind.record.rpartition("::")[2] != "optional":
-            return None
-        inner = where.kind.arguments[0] if where.kind.arguments else UNKNOWN
-        kind = inner if isinstance(inner, Kind) else UNKNOWN
-        whole = self.load(where, node.at)
-        value = replace(whole, kind=kind)
-        if name == "value":
-            return value
-        if whole.kind == MISSING or (whole.kind.scalar and whole.kind != UNKNOWN):
-            there = self.constant(whole.kind != MISSING, node.at, BOOL)
-        else:
-            none = self.constant(None, node.at, MISSING)
-            operands = [("lhs", whole.name), ("rhs", none.name)]
-            there = self.one(OpKind.NE, operands, node.at, BOOL)
-        if not rest:
-            return there
-        if there.const is True:
-            return value
-        other = self.convert(self.read(node.arguments[0]), kind, node.at)
-        if there.const is False:
-            return other
-        return self.selected(there, (value, other), kind, node.at, hint)
 
     def member(self, node: n.Call, function: n.Field, where: object) -> Val | None:
         """A method of a struct that the library knows, read in place."""

@@ -46,7 +46,7 @@ class EngineReader(ByteReader):
 
     def library_call(self, node: n.Call, name: str, hint: str) -> Val | None:
         """The operation of a library function; None when it is none."""
-        last = name.rpartition("::")[2]
+        head, _, last = name.rpartition("::")
         if last in BULK_COPIES and len(node.arguments) >= 3:
             return self._bulk_copy(node, last)
         if last in BETWEEN and len(node.arguments) > len(_SPACES):
@@ -63,6 +63,9 @@ class EngineReader(ByteReader):
             return self._at_barrier(node, cute.NAMED[last], last)
         if last.startswith("mbarrier_") and last in BARRIERS:
             return self._on_barrier(node, last)
+        if last in _OF_BARRIERS and len(node.arguments) > 1 and not (head and head != "cuda"):
+            if (made := self._of_barrier(node, last)) is not None:
+                return made
         if last in RANDOM and len(node.arguments) == 1 + (last == _POISSON):
             return self._draw(node, last, hint)
         if last == _SEEDED and len(node.arguments) == len(_SEEDS) + 1:
@@ -81,6 +84,14 @@ class EngineReader(ByteReader):
         if not known and (record or function.name in _OF_BARRIERS):
             return None
         return self._on_barrier(node, function.name)
+
+    def _of_barrier(self, node: n.Call, name: str) -> Val | None:
+        """`init(&barrier, count)`, which is found by the type of what it is given."""
+        first = node.arguments[0]
+        inner = first.operand if isinstance(first, n.Unary) and first.operator == "&" else None
+        where = self.place(inner or n.Unary(node.at, "*", first))
+        record = where.kind.record.rpartition("::")[2] if where is not None else ""
+        return self._on_barrier(node, name) if record in BARRIER_TYPES else None
 
     def _on_barrier(self, node: n.Call, name: str) -> Val:
         return self._at_barrier(node, BARRIERS[name], name)

@@ -18,7 +18,7 @@ SILENT = frozenset(
     {
         OpKind.STORE, OpKind.BARRIER, OpKind.FENCE, OpKind.GRID_WAIT, OpKind.GRID_LAUNCH,
         OpKind.ASYNC_COPY, OpKind.ASYNC_COMMIT, OpKind.ASYNC_WAIT, OpKind.TRAP, OpKind.SLEEP,
-        OpKind.DEVICE_ASSERT, OpKind.DEVICE_PRINT, OpKind.PREFETCH,
+        OpKind.DEVICE_ASSERT, OpKind.DEVICE_PRINT, OpKind.PREFETCH, OpKind.ASSUME,
     }
 )  # fmt: skip
 NUMBERS = {

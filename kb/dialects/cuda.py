@@ -161,7 +161,7 @@ _WARP = (
     *_rows(K.CLOCK, "", "clock clock64 globaltimer __globaltimer"),
     *_rows(K.TRAP, "", "__trap __brkpt __builtin_unreachable"),
     Row("__nanosleep", K.SLEEP, "x"),
-    Row("assert", K.DEVICE_ASSERT, "condition"),
+    Row("assert", K.DEVICE_ASSERT, "condition"), Row("__builtin_assume", K.ASSUME, "condition"),
     Row("printf", K.DEVICE_PRINT, "prefix *values"),
     Row("wmma::mma_sync", K.MMA, "target lhs rhs acc"),
     Row("nvcuda::wmma::mma_sync", K.MMA, "target lhs rhs acc"),
@@ -341,6 +341,8 @@ COLLECTIVES: dict[tuple[str, str], K] = {
         ("Reduce", "Sum", K.REDUCE_SUM), ("Reduce", "Reduce", K.REDUCE),
         ("Scan", "InclusiveSum", K.CUMSUM), ("Scan", "ExclusiveSum", K.CUMSUM),
         ("Scan", "InclusiveScan", K.SCAN), ("RadixSort", "Sort", K.SORT),
+        ("RadixSort", "SortDescending", K.SORT), ("RadixSort", "SortBlockedToStriped", K.SORT),
+        ("RadixSort", "SortDescendingBlockedToStriped", K.SORT),
         ("Scan", "ExclusiveScan", K.SCAN))},
     **{(f"Warp{word}", name): kind for word, name, kind in (
         ("Reduce", "Sum", K.REDUCE_SUM), ("Reduce", "Reduce", K.REDUCE),

@@ -407,3 +407,46 @@ template <int A, int B> __global__ void k(const float* x, float* out) {
 }"""
     assert of(text, "floor_div")
     assert not of(text, "opaque")
+
+
+MADE = """template <class T> struct Pair {
+    T x, y;
+    __device__ void store(T* p, int i) const { p[2 * i] = x; p[2 * i + 1] = y; }
+};
+template <class T> __device__ Pair<T> turned(T a, T b) { return Pair<T>{a * b, a - b}; }
+template <class T, int N> struct Plus { __device__ T operator()(T a, T b) { return a + b; } };
+__global__ void k(float* out, int i) {
+    turned(out[i], out[i + 1]).store(out, i);
+    out[9] = Plus<float, 8>()(out[1], out[2]);
+    __builtin_assume(i < 3);
+    __shared__ cuda::barrier<cuda::thread_scope_block> bar[2];
+    init(&bar[i], 4);
+}
+"""
+
+
+def test_methods_of_what_is_made_where_they_are_called() -> None:
+    assert not of(MADE, "opaque")
+    assert len(of(MADE, "store")) == 3
+    assert len(of(MADE, "assume")) == len(of(MADE, "barrier_init")) == 1
+
+
+def test_a_function_of_the_file_that_begins_something_is_no_barrier() -> None:
+    text = """__device__ void init(float* at, int n) { *at = n; }
+__global__ void k(float* out, int n) { init(&out[threadIdx.x], n); }"""
+    assert not of(text, "barrier_init")
+    assert len(of(text, "store")) == 1
+
+
+def test_keys_in_falling_order_that_lie_striped() -> None:
+    text = """__global__ void k(float* x) {
+    typedef cub::BlockRadixSort<float, 128, 4, int> Sort;
+    __shared__ typename Sort::TempStorage room;
+    float keys[4];
+    int places[4];
+    for (int i = 0; i < 4; ++i) { keys[i] = x[threadIdx.x * 4 + i]; places[i] = i; }
+    Sort(room).SortDescendingBlockedToStriped(keys, places);
+    x[threadIdx.x] = keys[0] + places[1];
+}"""
+    (sort,) = of(text, "sort")
+    assert len(sort.results) == 2
