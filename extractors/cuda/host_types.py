@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Library
-from extractors.cuda.values import UNKNOWN, Kind, Val
+from extractors.cuda.values import Kind, Val
+from kb.dialects.cuda import BITS
 
 Told = Kind | int
 """A type, or a number."""
@@ -29,10 +30,15 @@ def given(
             meant = names.get(name, one) if name not in own else None
             if isinstance(meant, n.Constant) and isinstance(meant.value, int):
                 told[parameter.name] = int(meant.value)
-            elif isinstance(meant, n.CType) and (type_ := kind(meant)) != UNKNOWN:
+            elif isinstance(meant, n.CType) and _is_known(type_ := kind(meant), library):
                 told[parameter.name] = type_
         found.append(told)
     return found
+
+
+def _is_known(kind: Kind, library: Library) -> bool:
+    """Whether it is said which type that is: one of the language, or a struct of the files."""
+    return kind.to is None and (kind.dtype in BITS or bool(library.records(kind.record)))
 
 
 def meant(

@@ -33,10 +33,11 @@ _COMPUTED = (
     "std::", "cuda::std::", "glm::", "__nv_", "address of a variable", "curand", "memcpy",
     "at::cuda::philox::", "c10::", "cub::Traits", "cutlass::make_", "cute::make_", "sizeof_bits",
 )  # fmt: skip
+_NO_CALLS = frozenset({"assignment", "dereference", "?", "Fold"})
 _LAYOUTS = ("tile_atom_to_shape_SFA", "tile_atom_to_shape_SFB", "deduce_layoutSFA",
             "deduce_layoutSFB")  # fmt: skip
-"""What is known of what was not understood: it computes, and waits for nobody. The last are of
-CUTLASS, layouts of scales."""
+"""What is known of what was not understood: it computes, and waits for nobody. Of those that call
+nothing, only a place or an extent is not known; the last are of CUTLASS, layouts of scales."""
 _WAITED = vary(
     PRODUCT_POINTER, ("        acc += tl.dot", "        tl.debug_barrier()\n        acc += tl.dot")
 )
@@ -59,6 +60,11 @@ _LOCKED_THREADS = """__global__ void total(const float* x, float* out, int* lock
 _MADE = """template <typename Shape> __global__ void shapes(Shape* all, const int* begins, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) all[i] = Shape(begins[i + 1] - begins[i], WIDE, n);
+}
+"""
+_PLACED = """__global__ void put(Room room, const float* x) {
+    *room.first = x[threadIdx.x];
+    room.rows[blockIdx.x][threadIdx.x] = x[threadIdx.x + 1];
 }
 """
 _POLLED = """__global__ void put(const float* x, volatile float* there, float* out) {
@@ -113,6 +119,7 @@ class ThreadBarriers(Pattern):
         Case(ADD_THREADS, "none"),
         Case(ADD_THREADS.replace("{\n", "{\n    cudaGridDependencySynchronize();\n", 1), "none"),
         Case(_MADE, "none"),
+        Case(_PLACED, "none"),
         Case(_POLLED, "words of memory polled"),
         Case(_CALLED, "words of memory polled"),
         Case(GIVEN_POINTER, _ARRIVED),
@@ -140,6 +147,18 @@ class ThreadBarriers(Pattern):
         NearMiss(
             _MADE.replace("Shape(begins", "shaped(begins"),
             why="a function that nobody knows may wait",
+            value="none",
+        ),
+        NearMiss(
+            _PLACED.replace("*room.first = x", "*found(room) = x"),
+            why="a function that finds the place may wait",
+            value="none",
+        ),
+        NearMiss(
+            _PLACED.replace(
+                "*room.first = x", "while (*room.first == 0.f) {}\n    *room.first = x"
+            ),
+            why="a word that is read until it is another one",
             value="none",
         ),
         NearMiss(PRODUCT_THREADS, why="threads of a block wait", value="none"),
@@ -223,5 +242,7 @@ class ThreadBarriers(Pattern):
 
 def _may_wait(node: Node) -> bool:
     what = str(node.op.attribute("what") or "")
-    computes = what.startswith((NAMED, *_COMPUTED)) or what.rpartition("::")[2] in _LAYOUTS
+    repeated = any(one.op.kind == OpKind.WHILE for one in node.around())
+    computes = what.startswith((NAMED, *_COMPUTED)) or (what in _NO_CALLS and not repeated)
+    computes = computes or what.rpartition("::")[2] in _LAYOUTS
     return node.op.kind != OpKind.OPAQUE or not computes
