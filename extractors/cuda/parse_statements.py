@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from extractors.cuda import nodes as n
 from extractors.cuda.counting import as_for
 from extractors.cuda.grammar import AROUND, points
+from extractors.cuda.grid_loops import ranged
 from extractors.cuda.macros import LABEL
 from extractors.cuda.mistaken import argument, mistaken
 from extractors.cuda.parse_expressions import ExpressionBuilder
@@ -236,9 +237,8 @@ class StatementBuilder(ExpressionBuilder):
 
     def words(self, node: Syntax) -> frozenset[str]:
         """Qualifiers and storage words of a declaration."""
-        return frozenset(
-            self.text(child) for child in node.named_children if child.type in _SPECIFIERS
-        )
+        found = (child for child in node.named_children if child.type in _SPECIFIERS)
+        return frozenset(map(self.text, found))
 
     def _declaration(self, node: Syntax) -> tuple[n.Stmt, ...]:
         words = self.words(node)
@@ -376,7 +376,7 @@ _BUILDERS: dict[str, Callable[[StatementBuilder, Syntax], tuple[n.Stmt, ...]]] =
     "compound_statement": _S._compound, "expression_statement": _S._expression,
     "if_statement": _S._if, "for_statement": _S._for, "while_statement": _S._while,
     "do_statement": _S._while, "switch_statement": _S._switch, "return_statement": _S._leave,
-    "break_statement": _S._leave, "continue_statement": _S._leave,
+    "break_statement": _S._leave, "continue_statement": _S._leave, "for_range_loop": ranged,
     "labeled_statement": _S._label, "declaration": _S._declaration,
     "enum_specifier": _S._enumeration, **dict.fromkeys(RECORDS, _S._struct),
     "alias_declaration": _S._alias, "type_definition": _S._typedef,

@@ -450,3 +450,14 @@ def test_keys_in_falling_order_that_lie_striped() -> None:
 }"""
     (sort,) = of(text, "sort")
     assert len(sort.results) == 2
+
+
+def test_a_range_of_the_numbers_that_are_left_to_a_thread_of_the_grid() -> None:
+    text = """template <int N> __global__ void k(float* out, const float* x, int size, int wide) {
+    for (int i : tv::KernelLoopX<int, N>(size))
+        for (int j : tv::KernelLoopY<int>(wide)) out[i * wide + j] = x[i];
+}"""
+    assert not of(text, "opaque")
+    assert [op.inputs[1] for op in of(text, "range")] == ["size", "wide"]
+    other = text.replace("tv::KernelLoopY<int>(wide)", "columns(wide)")
+    assert len(of(other, "range")) == len(of(other, "opaque")) == 1
