@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from extractors.cuda import nodes as n
+from extractors.cuda.folds import FOLDS
 from extractors.cuda.launch_site import LaunchSite, Names
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
@@ -82,16 +83,27 @@ class _Scope:
                 sides = [self.most(one, depth + 1) for one in (left, right)]
                 return None if None in sides else sum(s for s in sides if s is not None)
             case n.Binary(operator="/", left=left, right=right):
-                whole = self.most(left, depth + 1)
-                match self._meaning(right):
-                    case n.Constant(value=int() as by) if whole is not None and by > 0:
-                        return whole // by
-                return whole
+                whole, by = self.most(left, depth + 1), self._exactly(right, depth + 1)
+                return whole // by if whole is not None and by is not None and by > 0 else whole
             case n.Call(function=n.Name(text=text), arguments=arguments):
                 bounds = [self.most(one, depth + 1) for one in arguments]
                 if text.rpartition("::")[2] == "min":
                     return min((one for one in bounds if one is not None), default=None)
                 return _largest(bounds) if text.rpartition("::")[2] == "max" else None
+        return None
+
+    def _exactly(self, node: n.Expr | n.Variable | None, depth: int) -> int | None:
+        """The number that an expression of constants is."""
+        match self._meaning(node):
+            case n.Constant(value=int() as value):
+                return int(value)
+            case n.Cast(operand=operand) if depth <= MAX_DEPTH:
+                return self._exactly(operand, depth + 1)
+            case n.Binary(operator=operator, left=left, right=right) if depth <= MAX_DEPTH:
+                one, other = (self._exactly(side, depth + 1) for side in (left, right))
+                if one is None or other is None or (operator in "/%" and not other):
+                    return None
+                return int(FOLDS[operator](one, other)) if operator in FOLDS else None
         return None
 
     def computed(self, node: n.Expr | n.Variable | None, depth: int = 0) -> bool:

@@ -111,3 +111,14 @@ def test_a_struct_that_a_caller_gives_holds_the_threads() -> None:
     host = STRUCT.replace("CALL", "start<Mine>(x, n)")
     (facts,) = host_facts(read_cuda(KERNEL + host, "k.cu")).values()
     assert [one.value for one in facts.decisions if one.axis == "num_warps"] == ["6"]
+
+
+def test_a_number_of_threads_divided_by_another_constant() -> None:
+    host = """void go(float* x, int n) {
+  constexpr int wide = 64;
+  constexpr int each = wide / 4;
+  k<<<n, dim3(wide / each, wide)>>>(x, n);
+}
+"""
+    (facts,) = host_facts(read_cuda(KERNEL + host, "k.cu")).values()
+    assert [one.most for one in facts.block_sizes] == [256]
