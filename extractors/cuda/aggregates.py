@@ -235,13 +235,19 @@ class AggregateReader(MemoryReader):
 
     def _agreed(self, kind: Kind, records: Sequence[n.Record], name: str) -> int | None:
         """The number that every definition gives that has the constant."""
+        if len(records) < 2 or (kind, name) in self.agreed:
+            return self.agreed.get((kind, name))
         told = set[object]()
         for record in records:
             inner = self.of_record(record, kind.arguments, self.frame.depth)
             values = [f.value for f in record.fields if f.name == name and f.value is not None]
-            told |= {self.argument(one, inner).const for one in values[: inner.depth <= MAX_DEPTH]}
+            with self.writer.trial():
+                few = values[: inner.depth <= MAX_DEPTH]
+                told |= {self.argument(one, inner).const for one in few}
         only = told.pop() if len(told) == 1 else None
-        return only if isinstance(only, int) and not isinstance(only, bool) else None
+        known = only if isinstance(only, int) and not isinstance(only, bool) else None
+        self.agreed[kind, name] = known
+        return known
 
     def member_of(self, parameter: str, name: str) -> Val:
         """A constant of the struct that a type parameter stands for."""

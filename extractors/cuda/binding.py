@@ -103,7 +103,7 @@ class BindingReader(VectorReader):
     ) -> bool:
         """Whether a function that is being read calls itself with other numbers or types of its
         template, or of its struct's."""
-        with self.writer.region():
+        with self.writer.trial():
             given = self.arguments(template, self.frame, 0)
         own = {one.name: g for one, g in zip(function.template, given, strict=False)}
         told = _told(own) | _told(frame.scopes[0] if frame is not None else {})
@@ -118,7 +118,7 @@ class BindingReader(VectorReader):
         if not template or not any(one.given for one in candidates):
             return candidates, False
         template = (*template, *self._left_out(candidates, len(template)))
-        with self.writer.region():
+        with self.writer.trial():
             wanted = self.arguments(template, self.frame, 0)
             own = [(one, self.arguments(one.given, Frame("file"), 0)) for one in candidates]
         rest = [p for c in candidates if not c.given for p in c.template[len(wanted) :]]

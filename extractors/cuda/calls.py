@@ -76,11 +76,9 @@ class CallReader(TemporaryReader):
             return self._named(node, function, hint)
         if isinstance(function, n.Lambda):
             return self._closure(node, Closure(function, self.frame), hint)
-        if isinstance(function, n.Call | n.Braces):
-            function = self.held_as(function)
-            bound = self.frame.find(function.text)
-            if isinstance(bound, Slot) and bound.kind.record:
-                return self.call(replace(node, function=function), hint)
+        made = self.held_as(function) if isinstance(function, n.Call | n.Braces) else None
+        if made is not None:
+            return self.call(replace(node, function=made), hint)
         return self.opaque("call of a value", (function, *node.arguments), node.at, hint)
 
     def _converting(self, node: n.Call, kind: Kind, hint: str) -> Val:
@@ -140,6 +138,7 @@ class CallReader(TemporaryReader):
             return None
         inner = frame or Frame(fitting[0].name, depth=self.frame.depth + 1)
         names, found_at = dict(self.names), None
+        count = self.writer.count
         with self.writer.region() as opened:
             if inner.depth <= MAX_DEPTH and self.bound(fitting[0], node, (), inner):
                 with self.inside(inner, node.at):
@@ -147,7 +146,7 @@ class CallReader(TemporaryReader):
                         self.statement(one)
                     found_at = self.place(value)
         if found_at is None:
-            self.names = names
+            self.names, self.writer.count = names, count
         else:
             self.writer.current.ops.extend(opened.ops)
         return found_at
@@ -317,8 +316,9 @@ class CallReader(TemporaryReader):
         if collected is not None:
             return collected
         where = self.place(operand)
-        if where is None and isinstance(operand, n.Call):
-            function = replace(function, operand=self.held_as(operand))
+        held = self.held_as(operand) if where is None and isinstance(operand, n.Call) else None
+        if held is not None:
+            function = replace(function, operand=held)
             return self._method(replace(node, function=function), function, hint)
         found = self.member(node, function, where) or self.barrier(node, function)
         if found is not None:

@@ -47,6 +47,7 @@ class Core(Typing):
         self.kinds: dict[str, Kind] = {}
         self.made: dict[str, tuple[n.Place, ...]] = {}
         self.trail: list[n.Definition] = []
+        self.agreed: dict[tuple[Kind, str], int | None] = {}
         self.counting: list[tuple[n.Definition, dict[str, int | Kind]]] = []
         self.read_once: dict[n.Place, int] = {}
         self.entry: n.Definition | None = None

@@ -13,13 +13,20 @@ from kb.ops import OpKind
 class TemporaryReader(BindingReader):
     """Methods of such values."""
 
-    def held_as(self, node: n.Expr) -> n.Name:
-        """A name that stands for the value of an expression, which is read for that."""
-        value = self.read(node)
+    def held_as(self, node: n.Expr) -> n.Name | None:
+        """A name that stands for the struct that an expression makes, which is read for that; None
+        where it makes none that the files know."""
+        names, count = dict(self.names), self.writer.count
+        with self.writer.region() as opened:
+            value = self.read(node)
+        if not value.name or not self.library.records(value.kind.record):
+            self.names, self.writer.count = names, count
+            return None
+        self.writer.current.ops.extend(opened.ops)
         name = n.Name(node.at, self.key("made"))
         if not self.kept(name.text, value.kind, value, node.at, self.frame):
             self.kinds[name.text], self.names[name.text] = value.kind, value
-            self.bind(name.text, Slot(name.text, value.kind) if value.name else value)
+            self.bind(name.text, Slot(name.text, value.kind))
         return name
 
     def optional(self, node: n.Call, function: n.Field, hint: str) -> Val | None:

@@ -3,7 +3,8 @@ the call that leads there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from extractors.cuda.nodes import Place
@@ -98,6 +99,14 @@ class TypedWriter(RegionWriter):
             Op(str(kind), tuple(operands), tuple(attributes), values, regions, span)
         )
         return tuple(value.name for value in values)
+
+    @contextmanager
+    def trial(self) -> Iterator[OpenRegion]:
+        """Open a region that may be thrown away: what goes there does not count."""
+        before = self.count
+        with self.region() as opened:
+            yield opened
+        self.count = before
 
     def declare(self, places: Sequence[Place]) -> None:
         """Say where what the last operation takes is declared."""
