@@ -115,6 +115,19 @@ _SLOTS_THREADS = """__global__ void above(const float* x, int* out, float least,
 """
 
 
+_SORTED_THREADS = _SLOTS_THREADS.replace(
+    "    for (int i = threadIdx.x; i < 1024; i += blockDim.x) out[i] =",
+    """    typedef cub::BlockRadixSort<float, 256, 1, int> Sort;
+    __shared__ typename Sort::TempStorage room;
+    float keys[1] = {x[found[threadIdx.x]]};
+    int places[1] = {found[threadIdx.x]};
+    Sort(room).SortDescending(keys, places);
+    found[threadIdx.x] = places[0];
+    __syncthreads();
+    for (int i = threadIdx.x; i < 1024; i += blockDim.x) out[i] =""",
+)
+
+
 class Determinism(Pattern):
     """Floating-point sums of several blocks or threads meet in an atomic or under a lock, or every
     sum has one order."""
@@ -127,6 +140,7 @@ class Determinism(Pattern):
     matches = (
         Case(_CLAIMED_THREADS, "order depends on atomics"),
         Case(_SLOTS_THREADS, "order depends on atomics"),
+        Case(_SORTED_THREADS, "order depends on atomics"),
         Case(_ATOMIC, "order depends on atomics"),
         Case(LOCKED, "order depends on atomics"),
         Case(PRODUCT, "bitwise stable"),
@@ -145,6 +159,11 @@ class Determinism(Pattern):
     near_misses = (
         NearMiss(_CLAIMED_THREADS, why="the first comes first", value="bitwise stable"),
         NearMiss(_SLOTS_THREADS, why="the first comes first", value="bitwise stable"),
+        NearMiss(
+            _SORTED_THREADS.replace("(keys, places)", "(places)"),
+            why="whatever came first, the numbers lie in one order",
+            value="order depends on atomics",
+        ),
         NearMiss(
             _CLAIMED_THREADS.replace("out[at] = threadIdx.x", "out[threadIdx.x] = at + 1"),
             why="the first is told that it came first",
@@ -345,9 +364,11 @@ def _old_values(facts: Facts) -> list[Where]:
 
 def _slots(facts: Facts) -> dict[str, list[Node]]:
     """Memory of a block where the old value of a counter in it says where threads leave something,
-    by its allocation, with counters and stores; none where something is put in order later."""
+    by its allocation, with counters and stores; none where all of it is put in order later. What
+    goes along with keys that are alike stays in the order of the threads."""
     graph = facts.threads
-    if not facts.of_threads or graph.of(OpKind.SORT):
+    sorts = graph.of(OpKind.SORT)
+    if not facts.of_threads or (sorts and all(len(n.op.results) == 1 for n in sorts)):
         return {}
     counters = [n for n in graph.of(OpKind.ATOMIC_ADD) if facts.shared.holds(n.op)]
     found: dict[str, list[Node]] = {}
