@@ -185,7 +185,8 @@ class AggregateReader(MemoryReader):
         """A constant of a struct; None when it has none by that name."""
         for record in self._surely(kind):
             if name == "value" and (told := truth(record)) is not None:
-                return self.constant(told, at, BOOL, hint)
+                sure = len(self.fitting(self.library.records(kind.record), kind.arguments)) == 1
+                return self.constant(told, at, BOOL, hint) if sure else None
             for one in record.fields:
                 if one.name == name and one.value is not None:
                     inner = self.of_record(record, kind.arguments, self.frame.depth)

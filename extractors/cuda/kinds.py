@@ -9,6 +9,7 @@ from extractors.cuda import nodes as n
 from extractors.cuda.instances import plain_member
 from extractors.cuda.template_arguments import TemplateArguments
 from extractors.cuda.type_traits import (
+    SETTLED,
     agreeing,
     constrained,
     counted_elements,
@@ -309,6 +310,8 @@ class Typing(TemplateArguments):
                 told = self.argument(named_type(one, _NOWHERE), Frame("file"))
                 return given.const == told.const if told.const is not None else None
             if not isinstance(given, Kind):
+                return None
+            if one.name.rpartition("::")[2] in SETTLED:
                 return None
             wanted = self.of_file(one)
             if given.dtype not in BITS and wanted.dtype in BITS and given.to is None:

@@ -12,6 +12,10 @@ from kb.dialects.cuda import BITS
 from kb.ir import MemorySpace
 
 TRUTHS = {"true_type": True, "false_type": False}
+SETTLED = frozenset({"void_t", "enable_if_t"})
+"""Types that are there only where what they are given is well formed: whether a specialisation for
+one fits, the instantiation tells. Source: C++ standard, [meta.trans.other]."""
+
 _INTEGERS = ("i", "u")
 _QUESTIONS = {"is_integral": _INTEGERS, "is_floating_point": ("f64", "f32"),
               "is_unsigned": ("u", "i1"), "is_arithmetic": ("i", "u", "f64", "f32")}  # fmt: skip

@@ -461,3 +461,22 @@ def test_a_range_of_the_numbers_that_are_left_to_a_thread_of_the_grid() -> None:
     assert [op.inputs[1] for op in of(text, "range")] == ["size", "wide"]
     other = text.replace("tv::KernelLoopY<int>(wide)", "columns(wide)")
     assert len(of(other, "range")) == len(of(other, "opaque")) == 1
+
+
+DETECTED = """template <typename T> struct Of {};
+template <> struct Of<half2> {
+    static constexpr bool has = true;
+    static __device__ half2 most(const half2& a, const half2& b) { return __hmax2(a, b); }
+};
+template <typename T, typename = void> struct Has : std::false_type {};
+template <typename T> struct Has<T, std::void_t<decltype(Of<T>::has)>> : std::true_type {};
+template <typename T> __global__ void k(T* x) {
+    if constexpr (Has<T>::value) x[0] = Of<T>::most(x[1], x[2]); else x[0] = x[1];
+}
+"""
+
+
+def test_whether_a_member_is_there_is_told_by_the_instantiation() -> None:
+    assert len(of(DETECTED, "store")) == 2
+    plain = DETECTED.replace("std::void_t<decltype(Of<T>::has)>", "int")
+    assert len(of(plain, "store")) == 1
