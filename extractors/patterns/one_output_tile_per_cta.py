@@ -52,6 +52,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import comparisons, partial_reductions, sides
 from kb.analysis.locks import spins
 from kb.analysis.loops import Loop, persistent
+from kb.analysis.numbered_places import numbered_places
 from kb.analysis.own_columns import by_lanes, column_sums, row_of_warp
 from kb.analysis.own_places import by_one_block, scattered
 from kb.analysis.own_walks import mapped_items, own_walks, part_walks
@@ -375,6 +376,7 @@ def _decoding(facts: Facts, stores: list[Access]) -> list[Node]:
     extents = tile_extents(facts).union(*(facts.types.shape(a.value) for a in stores)) - {"1"}
     parts += mapped_items(facts)
     parts += [n for n in block_starts(facts) if any(facts.graph.rests_on(v, n) for v in addresses)]
+    parts += numbered_places(facts)
     return ids + parts + [n for n in facts.graph.of(OpKind.MUL) if _begins(facts, n, extents)]
 
 

@@ -12,6 +12,7 @@ from extractors.patterns.cases_threads import PRODUCT_PERSISTENT_THREADS, PRODUC
 from kb.analysis.facts import Facts
 from kb.analysis.filling import fills
 from kb.analysis.loops import item_of_round, persistent
+from kb.analysis.numbered_places import numbers_below
 from kb.evidence import Decision
 
 _ROUNDS = vary(
@@ -85,5 +86,6 @@ class PersistentGridStrideLoop(Pattern):
             if persistent(loop, facts.values) and not fills(facts, loop):
                 item = item_of_round(loop, facts.values)
                 placed = facts.graph.producer(item) if item is not None else None
-                where = (loop.range, loop.node, *([placed] if placed else []))
+                begun = numbers_below(facts, [loop.low] if loop.low else [])
+                where = (loop.range, loop.node, *([placed] if placed else []), *begun)
                 yield self.decide(facts, "persistent grid-stride", where)
