@@ -28,6 +28,9 @@ MAX_LEVELS = 12
 MAX_FILES = 8
 """Files that launch one kernel of a header."""
 
+MAX_BESIDE = 64
+"""Folders of one folder that are looked in for a header."""
+
 MAX_LOOKED_AT = 64
 """Files around one header whose texts are looked at."""
 
@@ -75,7 +78,7 @@ class Headers:
 def _search(root: Path, start: Path, name: str) -> tuple[tuple[str, ...], tuple[str, str] | None]:
     """Where a header was looked for below the root, in order, and what was found; from the folder
     of the file that includes it upwards, then in what the folders beside these bring along for
-    others."""
+    others, then in those folders themselves."""
     looked: list[str] = []
     for folder in _folders(root, start, name):
         place = folder / name
@@ -93,6 +96,7 @@ def _folders(root: Path, start: Path, name: str) -> Iterator[Path]:
         if folder == root:
             break
     yield from _beside(root, start, name)
+    yield from _only(root, start, name)
 
 
 @lru_cache(maxsize=1024)
@@ -108,6 +112,28 @@ def _beside(root: Path, start: Path, name: str) -> tuple[Path, ...]:
         if found := tuple(i for i in _brought_along(folder) if (i / first).is_dir()):
             return found
     return ()
+
+
+def _only(root: Path, start: Path, name: str) -> tuple[Path, ...]:
+    """The folder beside a file, or beside those above it, that has a header where no other of the
+    closest does: where a compiler is told to look."""
+    if name.partition("/")[0] in _PUBLIC or name.startswith(".") or not start.is_relative_to(root):
+        return ()
+    for folder in (start, *start.parents)[:MAX_LEVELS]:
+        near = [one for one in _inside(folder) if (one / name).is_file()]
+        if near or folder == root:
+            return tuple(near) if len(near) == 1 else ()
+    return ()
+
+
+@lru_cache(maxsize=4096)
+def _inside(folder: Path) -> tuple[Path, ...]:
+    """The folders in a folder, where they are not too many."""
+    try:
+        found = [one for one in folder.iterdir() if one.is_dir() and one.name[0] != "."]
+    except OSError:
+        return ()
+    return tuple(sorted(found)) if len(found) <= MAX_BESIDE else ()
 
 
 @lru_cache(maxsize=256)

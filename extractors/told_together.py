@@ -175,7 +175,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
             rest = [_shown(d, decision) if _within(d, decision) else d for d in rest]
             continue  # the kernel promises a bound, the launch gives the number
         if of_the_grid(decision):
-            decision = replace(decision, lines=_united(decision.lines, facts.grid_lines))
+            decision = replace(decision, lines=(*decision.lines, *facts.grid_lines))
         if decision.value == LEFT_OPEN.get(decision.axis):
             if any(given.axis == decision.axis for given in rest):
                 rest = [_shown(given, decision) for given in rest]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from extractors.by_file import BEYOND
 from extractors.cuda import nodes as n
 from extractors.cuda.library import Header, Library, Load, gather
+from extractors.cuda.macros import Macro
 from extractors.cuda.parse import parse
 from extractors.cuda.preprocess import uncommented
 from extractors.cuda.read import ReadCuda
@@ -50,9 +51,11 @@ def beside(found: ReadCuda, others: Sequence[tuple[str, str]], path: str, load: 
     _add(whole, own)
     named = {one.name for one in found.definitions}
     headers: dict[str, Header] = {one.path: one for one in found.library.headers}
+    macros: dict[str, Macro] = {}
     for place, (other, text) in enumerate(others, start=1):
         prepared, included = gather(text, other, load)
         prepared.beyond = place * BEYOND
+        macros |= {name: one for name, one in prepared.macros.items() if one.path}
         unit = parse(prepared, own.path)
         functions = (f for name in named for f in unit.functions.get(name, ()))
         if any("__global__" in one.words for one in functions):
@@ -62,7 +65,8 @@ def beside(found: ReadCuda, others: Sequence[tuple[str, str]], path: str, load: 
     inside = {path, *(other for other, _ in others)}
     rest = [one for at, one in headers.items() if at not in inside]
     library = Library(whole, rest, tensors=found.library.tensors)
-    return replace(found, library=library)
+    texts = tuple(text for _, text in others)
+    return replace(found, library=library, macros=macros | dict(found.macros), others=texts)
 
 
 def _add(whole: n.Unit, unit: n.Unit) -> None:

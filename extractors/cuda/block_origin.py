@@ -38,11 +38,25 @@ class BlockOrigins:
         return self._behind(sites, 1, MAX_CALLERS)
 
     def grids(self, sites: Sequence[LaunchSite]) -> set[Lines]:
-        """Lines that declare, set or compute how many blocks there are, be it in the launch; else
-        those of the launches."""
-        given = [site.shape[0] for site in sites if site.shape]
-        made = {place(one.at) for one in given if isinstance(one, n.Expr) and _computed(one)}
-        return self._behind(sites, 0, 0) | made or {place(site.at) for site in sites}
+        """Lines that declare, set or compute how many blocks there are, and those of the launches
+        that ask for them."""
+        return self._behind(sites, 0, 0) | {place(site.at) for site in sites}
+
+    def counting(self, sites: Sequence[LaunchSite]) -> dict[str, Lines]:
+        """Functions that are called to find out how many blocks there are, with the place of the
+        launch."""
+        found: dict[str, Lines] = {}
+        for site in sites:
+            given = site.shape[0] if site.shape else None
+            around = self.holder(site)
+            if given is None or around is None:
+                continue
+            written = self.writes(around)
+            behind = (_value(one) for name in _names(given) for one in written.get(name, ()))
+            for node in n.inside((given, *behind)):
+                if isinstance(node, n.Call) and isinstance(node.function, n.Name):
+                    found.setdefault(node.function.text.rpartition("::")[2], place(site.at))
+        return found
 
     def _behind(self, sites: Sequence[LaunchSite], part: int, callers: int) -> set[Lines]:
         found: set[Lines] = set()
@@ -127,8 +141,3 @@ def _names(node: object) -> list[str]:
     if node is None:
         return []
     return list(dict.fromkeys(x.text for x in n.inside(node) if isinstance(x, n.Name)))
-
-
-def _computed(extent: n.Expr) -> bool:
-    """Whether an extent is no number or name that is made elsewhere."""
-    return not isinstance(extent, n.Name | n.Constant | n.Field)

@@ -6,9 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
+from extractors.by_file import BEYOND
 from extractors.cuda.macros import Macro
 from kb.evidence import Decision, Lines
+from kb.ir import Place
 
 NUMBERS = frozenset({"tile_selection", "num_warps"})
 """Axes whose answer is numbers."""
@@ -28,22 +31,42 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _SHAPE = re.compile(r"<<<(.*?)>>>", re.DOTALL)
 
 
-def with_definitions(decisions: Iterable[Decision], rows: Sequence[str]) -> Iterator[Decision]:
+def with_definitions(
+    decisions: Iterable[Decision], texts: Sequence[Sequence[str]], macros: Mapping[str, Macro]
+) -> Iterator[Decision]:
     """Decisions on numbers, with the lines of the macros that stand for these where the lines of
-    the decision use them; of a launch, those between its angle brackets."""
-    known = _known(rows)
+    the decision use them; of a launch, those between its angle brackets. `texts` are the rows of
+    the file and of those that are read beside it, `macros` those of headers, too."""
     for one in decisions:
-        if one.axis not in NUMBERS or one.file is not None or not known:
-            yield one
-            continue
-        pending = [word for lines in one.lines for word in _words(rows, lines)]
-        found: dict[str, None] = {}
-        for _ in range(MAX_STEPS):
-            pending = [word for word in pending if word in known and word not in found]
-            found |= dict.fromkeys(pending)
-            pending = [word for name in pending for word in _WORD.findall(known[name][1])]
-        places = {(known[name][0], known[name][0]) for name in found}
-        yield replace(one, lines=tuple(sorted({*one.lines, *places}))) if places else one
+        places: dict[Lines, None] = {}
+        for lines in one.lines if one.axis in NUMBERS and one.file is None else ():
+            file, first = divmod(lines[0], BEYOND)
+            rows = texts[file] if file < len(texts) else ()
+            used = _words(rows, (first, lines[1] - file * BEYOND))
+            places |= dict.fromkeys(_defining(used, rows, file * BEYOND))
+            places |= dict.fromkeys(_in_headers(used, macros, lines))
+        yield replace(one, lines=(*one.lines, *places)) if places else one
+
+
+def _defining(used: Sequence[str], rows: Sequence[str], before: int) -> Iterator[Lines]:
+    """Lines of the macros of a file that words stand for, and of those that these are made of."""
+    known = _known(tuple(rows))
+    pending, found = [*used], dict[str, None]()
+    for _ in range(MAX_STEPS):
+        pending = [word for word in pending if word in known and word not in found]
+        found |= dict.fromkeys(pending)
+        pending = [word for name in pending for word in _WORD.findall(known[name][1])]
+    for name in found:
+        yield (before + known[name][0], before + known[name][0])
+
+
+def _in_headers(used: Iterable[str], macros: Mapping[str, Macro], at: Lines) -> Iterator[Place]:
+    """Macros of headers that stand for a number, where the lines that use them lead to."""
+    for word in dict.fromkeys(used):
+        macro = macros.get(word)
+        if macro is not None and macro.path and macro.parameters is None and macro.line:
+            if macro.body.strip("() ").isdigit():
+                yield Place(at, (macro.path, (macro.line, macro.line)))
 
 
 def _words(rows: Sequence[str], lines: Lines) -> list[str]:
@@ -52,7 +75,8 @@ def _words(rows: Sequence[str], lines: Lines) -> list[str]:
     return _WORD.findall(between.group(1) if between is not None else text)
 
 
-def _known(rows: Sequence[str]) -> Mapping[str, tuple[int, str]]:
+@lru_cache(maxsize=8)
+def _known(rows: tuple[str, ...]) -> Mapping[str, tuple[int, str]]:
     """Macros that are defined once, as a number or by other macros, with line and text."""
     found: dict[str, tuple[int, str]] = {}
     again: set[str] = set()

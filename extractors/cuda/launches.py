@@ -5,7 +5,7 @@ Host code is read, never run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from extractors.cuda import nodes as n
@@ -14,6 +14,7 @@ from extractors.cuda.block_limit import block_sizes
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import (
     one_block,
+    place,
     warps_of_blocks,
     whole_blocks,
     with_constants,
@@ -56,6 +57,7 @@ from extractors.cuda.own_checks import (
     words_inside,
 )
 from extractors.cuda.packs import is_pack
+from extractors.cuda.preprocess import uncommented
 from extractors.cuda.promises import promises
 from extractors.cuda.read import ReadCuda
 from extractors.cuda.resident import (
@@ -79,7 +81,7 @@ from extractors.cuda.whole_extents import whole_extents
 from extractors.cuda.whole_flags import whole_flags
 from extractors.host.facts import HostFacts
 from kb.evidence import Lines
-from kb.ir import Kernel, ParameterKind
+from kb.ir import Kernel, ParameterKind, Place
 from kb.space import Constraint, GuardedPoints, Launch, Point, Scalar, Tuning
 
 _BLOCK = frozenset(f"block_{axis}" for axis in "xyz")
@@ -114,6 +116,7 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
     errors = LaunchErrors(origins, found.library, methods)
     habits = HostHabits(origins, found.library, found.text, path)
     texts = Texts(found.text, unit.functions, found.macros)
+    rows = (texts.rows(), *(uncommented(one).split("\n") for one in found.others))
     targets, settings = Compiled.of(found, texts.rows()), Settings(found.library)
     for kernel, definition in pairs:
         if only is not None and kernel.name not in only:
@@ -186,7 +189,8 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
                  *whole_extents(whole, mine, (*hosts, *tops), found.library),
                  *whole_flags(definition, mine))  # fmt: skip
         facts[kernel.name] = HostFacts(
-            tuning=tuning, launches=launches, grid_lines=tuple(sorted(origins.grids(mine))),
+            tuning=tuning, launches=launches,
+            grid_lines=(*sorted(origins.grids(mine)), *_counting(mine, origins, found.library)),
             block_sizes=block_sizes(mine, found.library), unasked=errors.unasked(mine),
             unread=texts.unread(definition, hosts),
             empty_grids=empty, large_blocks=large_blocks(mine, origins, found.library),
@@ -195,7 +199,8 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
             as_many=as_many(mine, definition),
             habits=habits.of(mine, hosts, tops, definition),
             decisions=tuple(dict.fromkeys(
-                (*with_definitions((*warps, *tiles), texts.rows()), *grids, *chosen, *compiled,
+                (*with_definitions((*warps, *tiles), rows, found.macros),
+                 *grids, *chosen, *compiled,
                  *blocks, *parts, *others, *vectors,
                  *given, *with_dispatchers(compiled_in(definition, mine, unit), texts.rows(),
                                            found.macros), *promises(whole, found.library),
@@ -205,6 +210,17 @@ def host_facts(found: ReadCuda, only: Collection[str] | None = None) -> Mapping[
             constraints=tuple({c.expression: c for c in reversed(kept)}.values()),
         )  # fmt: skip
     return facts
+
+
+def _counting(
+    sites: Sequence[LaunchSite], origins: BlockOrigins, library: Library
+) -> Iterator[Place]:
+    """Functions of headers that work out how many blocks are launched."""
+    headers = {one.path for one in library.headers}
+    for name, at in origins.counting(sites).items():
+        for one in library.functions(name)[:1]:
+            if one.at.path in headers:
+                yield Place(at, (one.at.path, place(one.at)))
 
 
 def _functions(unit: n.Unit) -> dict[str, list[n.Definition]]:
@@ -320,8 +336,8 @@ def _tuning(found: Sequence[LaunchSite], definition: n.Definition) -> Tuning:
     for one in found:
         given = one.kernel.arguments
         point: list[tuple[str, Scalar]] = []
-        for place, name in numbers:
-            value = constant(given[place], one.names) if place < len(given) else None
+        for at, name in numbers:
+            value = constant(given[at], one.names) if at < len(given) else None
             if value is None:
                 open_.add(name)
             else:

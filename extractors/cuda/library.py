@@ -292,7 +292,7 @@ def _include(
 def _add(header: Header, macros: dict[str, Macro], headers: list[Header]) -> None:
     headers.append(header)
     new = {k: v for k, v in header.macros.items() if k not in macros}
-    macros.update({k: elsewhere(v) for k, v in new.items()})
+    macros.update({k: elsewhere(v, header.path) for k, v in new.items()})
 
 
 def names_cute(prepared: Prepared, headers: Iterable[Header]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 MAX_DEPTH = 12
 """Expansions inside expansions; what lies deeper stays as it is written."""
@@ -27,12 +27,15 @@ _PASTE = re.compile(r"\s*##\s*")
 @dataclass(frozen=True, slots=True)
 class Macro:
     """`#define name(parameters) body`; parameters are None for a plain name, `of_target` is true
-    where another target has another one or none."""
+    where another target has another one or none. It stands at `line` of the header `path`, or of
+    the file itself."""
 
     name: str
     parameters: tuple[str, ...] | None
     body: str
     of_target: bool = False
+    line: int = field(default=0, compare=False)
+    path: str = field(default="", compare=False)
 
 
 def definition(text: str) -> Macro | None:
@@ -68,9 +71,9 @@ def _through(text: str, macros: Mapping[str, Macro]) -> bool:
     return any(MARK.search(body) or _LAUNCH.search(body) for body in bodies)
 
 
-def elsewhere(macro: Macro) -> Macro:
-    """A macro as a file that includes its own sees it: its lines are none of that file."""
-    return replace(macro, body=MARK.sub(" ", macro.body)) if MARK.search(macro.body) else macro
+def elsewhere(macro: Macro, path: str) -> Macro:
+    """A macro of a header as a file that includes it sees it: its lines are none of that file."""
+    return replace(macro, body=MARK.sub(" ", macro.body), path=macro.path or path)
 
 
 def closing(text: str, start: int, limit: int = 200_000) -> int:

@@ -265,7 +265,7 @@ class _Directives:
             if found is not None:
                 kept = found if found.body else self.left_out.get(found.name, found)
                 asks = any(one.asks for one in self.levels) or self._asks(kept.body)
-                self._define(replace(kept, of_target=asks))
+                self._define(replace(kept, of_target=asks, line=line))
         elif word == "define" and _BOUNDS in rest and self.levels[-1].of_target:
             self._leave_out(rest)
         elif self.active and word == "undef":

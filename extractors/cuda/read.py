@@ -67,8 +67,8 @@ _NUMBER = re.compile(r"\d+")
 @dataclass(frozen=True, slots=True)
 class ReadCuda:
     """What one file holds: its kernels, its definitions, what was not understood, where the
-    preprocessor asks for the target or for whose devices the code is, its text, and the macros that
-    are known there."""
+    preprocessor asks for the target or for whose devices the code is, its text, the macros that are
+    known there, and the texts of files that are read beside it."""
 
     kernels: tuple[Kernel, ...]
     library: Library
@@ -78,6 +78,7 @@ class ReadCuda:
     platforms: tuple[Lines, ...] = field(default=())
     text: str = ""
     macros: Mapping[str, Macro] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
 
 
 def no_headers(path: str, name: str) -> None:

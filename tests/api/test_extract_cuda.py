@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from api.cuda_source import _inside, _search
 from api.extract import extract_file
 from api.source_files import source_tree
 from api.sources import source_files
@@ -102,6 +103,35 @@ def test_headers_lie_in_a_folder_beside_by_the_name_of_their_library(tmp_path: P
     for name, opaque in (("mine/twice.h", 0), ("cute/twice.h", 1), ("twice.h", 1)):
         path.write_text(f"#include <{name}>\n{kernel}", encoding="utf-8")
         assert extract_file(path).kernels[0].opaque == opaque
+
+
+def test_headers_lie_in_the_only_folder_beside_that_has_them(tmp_path: Path) -> None:
+    """Macros and functions of these that say how much is launched are told with it."""
+    (tmp_path / "pyproject.toml").write_text("", encoding="utf-8")
+    files = {
+        "csrc/common/helper.hpp": "#define THREADS 256\n"
+        "inline int blocks_for(int n) {\n  return min((n + THREADS - 1) / THREADS, 64);\n}\n",
+        "csrc/host/k.cu": '#include "helper.hpp"\n'
+        "__global__ void k(float* x, int n) {\n"
+        "  int at = blockIdx.x * blockDim.x + threadIdx.x;\n  if (at < n) x[at] = 0.f;\n}\n"
+        "void run(float* x, int n) {\n  k<<<blocks_for(n), THREADS>>>(x, n);\n}\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    path = tmp_path / "csrc/host/k.cu"
+    told = {d.axis: d for d in extract_file(path).kernels[0].decisions}
+    header = "csrc/common/helper.hpp"
+    assert told["num_warps"].value == "8"
+    assert told["num_warps"].elsewhere == ((header, (1, 1)),)
+    assert told["grid_mapping"].elsewhere == ((header, (2, 4)),)
+    (tmp_path / "csrc/other").mkdir()
+    (tmp_path / "csrc/other/helper.hpp").write_text("#define THREADS 64\n", encoding="utf-8")
+    path.write_text(files["csrc/host/k.cu"] + "// two of them\n", encoding="utf-8")
+    for cached in (_search, _inside):
+        cached.cache_clear()
+    told = {d.axis: d for d in extract_file(path).kernels[0].decisions}
+    assert told["num_warps"].value == "THREADS threads"
 
 
 def test_a_large_file_is_refused(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ void run(float* x, int count) {
 }
 """)
     assert [one.grid for one in given.launches] == [("each * count",)]
-    assert given.grid_lines == ((3, 3), (4, 4))
+    assert given.grid_lines == ((3, 3), (4, 4), (6, 6))
 
 
 def test_a_grid_that_the_launch_computes_stands_in_it() -> None:
@@ -230,7 +230,7 @@ void run(float* x, int count) {
     (all + 31) / 32, 32>>>(x);
 }
 """)
-    assert given.grid_lines == ((3, 3), (5, 5))
+    assert given.grid_lines == ((3, 3), (4, 5))
 
 
 @pytest.mark.parametrize("argument", ["()", "(float)", '""'])
