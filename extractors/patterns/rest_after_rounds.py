@@ -46,9 +46,7 @@ class RestAfterRounds(Pattern):
     matches = (Case(_ROUNDS, _VALUE), Case(_TWO_LOOPS, _VALUE))
     near_misses = (
         NearMiss(_ROUNDS.replace("if (last < n) ", ""), why="nothing is asked behind the rounds"),
-        NearMiss(
-            _ROUNDS.replace("last < n", "n < 8"), why="a place behind the rounds is not asked"
-        ),
+        NearMiss(_ROUNDS.replace("last < n", "n < 8"), why="no place behind the rounds is asked"),
         NearMiss(
             _ROUNDS.replace("n / blockDim.x", "n").replace("rounds * blockDim.x", "rounds"),
             why="rounds are counted, the extent is not divided",
@@ -84,12 +82,13 @@ def _behind(facts: Facts, loop: Loop, quotients: set[Atom]) -> Iterator[Node]:
     for node in graph.of(OpKind.IF, *LOOPS):
         if node.index <= loop.node.last or node.parent is not loop.node.parent:
             continue
+        asked: tuple[str, ...]
         if node.op.kind == OpKind.IF:
             test = graph.producer(node.op.inputs[0])
             asked = test.op.inputs[:2] if test is not None and test.op.kind in _ORDERED else ()
         else:
             other = _loop(facts, node)
-            asked = (other.low, other.high) if other is not None and other.low else ()
+            asked = (other.low or "", other.high or "") if other is not None else ()
         both = [values.expr(v) for v in asked]
         if any(_from_there(begin, end, quotients) for begin, end in pairwise((*both, *both[:1]))):
             yield node
