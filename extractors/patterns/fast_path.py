@@ -70,6 +70,11 @@ _TWO_WALKS = """__global__ void lowest(const float* x, float* out, int n, bool a
     }
 }
 """
+_FOR_ITEMS = (
+    _TWO_WALKS.replace("bool apart) {", "bool apart, int items) {\nfor (int at = blockIdx.x * "
+                       "blockDim.x + threadIdx.x; at < items; at += gridDim.x * blockDim.x) {")
+    .replace("threadIdx.x]", "at]").replace("[threadIdx.x", "[at") + "}\n"
+)  # fmt: skip
 _TURNED = """__global__ void turn(const float* x, float* out, int n, bool halves) {
     int at = blockIdx.x * blockDim.x + threadIdx.x;
     if (halves) {
@@ -106,7 +111,8 @@ class FastPath(Pattern):
     """A branch that all threads of a block take together stores what is loaded into an array that
     is stored elsewhere too, and leaves the kernel, or the work item, or leaves all that threads do
     together to its other side; or scalar arguments choose between its two sides, which read and
-    store the same arrays at places of their own, or walk them in loops of their own."""
+    store the same arrays at places of their own, or walk them in loops of their own, be it for each
+    item of the block."""
 
     name = "fast-path-that-leaves-the-kernel"
     axis = "algorithm_selection"
@@ -118,6 +124,7 @@ class FastPath(Pattern):
         Case(_EITHER, _WAYS),
         Case(_TURNED, _WAYS),
         Case(_TWO_WALKS, _WAYS),
+        Case(_FOR_ITEMS, _WAYS),
     )
     near_misses = (
         NearMiss(
@@ -231,7 +238,8 @@ def _aside(facts: Facts, branch: Node, side: int, stores: list[Access]) -> list[
 def _ways(facts: Facts, branch: Node, stores: list[Access]) -> list[Node]:
     """A branch on scalar arguments alone with what compares them, and the outermost loops of its
     sides, or what they store, where each side reads and stores the same arrays."""
-    if branch.loops or len(branch.op.regions) != 2 or not _of_arguments(facts, branch):
+    items = {loop.node for loop in facts.item_loops}
+    if {*branch.loops} - items or len(branch.op.regions) != 2 or not _of_arguments(facts, branch):
         return []
     inside = [[a for a in stores if _on(a.node, branch, side)] for side in (0, 1)]
     moved = [[a for a in side if _computed(facts, a)] for side in inside]
@@ -248,7 +256,8 @@ def _ways(facts: Facts, branch: Node, stores: list[Access]) -> list[Node]:
     if places[0] == places[1] and not all(walks):
         return []
     tests = facts.graph.roots(branch.op.inputs[0], *COMPARISONS)
-    heads = {(*a.node.loops, a.node)[0] for side in moved for a in side}
+    nodes = [a.node for side in moved for a in side]
+    heads = {next((x for x in n.loops if x.inside(branch)), n) for n in nodes}
     return [branch, *tests, *sorted(heads, key=lambda n: n.index)]
 
 
