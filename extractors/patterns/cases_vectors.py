@@ -207,3 +207,24 @@ WORD_OF_FLOATS = """__global__ void join(const float* x, __nv_bfloat16* out, int
 }
 """
 """Four short floats are stored as one word."""
+VECTORS_SEEN = """template <typename T_, int kEach_> struct Kinds {
+    using element = T_;
+    static constexpr int kEach = kEach_;
+    using vector = typename Bytes<kEach * sizeof(T_)>::Type;
+};
+template <typename K> __global__ void twice(void* x, void* out) {
+    constexpr int kEach = K::kEach;
+    using element = typename K::element;
+    using vector = typename K::vector;
+    int at = (blockIdx.x * blockDim.x + threadIdx.x) * kEach;
+    element* from = reinterpret_cast<element*>(x) + at;
+    element* to = reinterpret_cast<element*>(out) + at;
+    element kept[kEach];
+    reinterpret_cast<vector*>(kept)[0] = *reinterpret_cast<vector*>(from);
+    for (int k = 0; k < kEach; ++k) kept[k] = kept[k] + kept[k];
+    *reinterpret_cast<vector*>(to) = reinterpret_cast<vector*>(kept)[0];
+}
+template <typename T> void run(void* x, void* out, int n) {
+    twice<Kinds<T, 4>><<<n, 128>>>(x, out);
+}
+"""

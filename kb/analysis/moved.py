@@ -62,12 +62,14 @@ def given_number(facts: Facts, value: str | None) -> bool:
 
 def is_packed(facts: Facts, node: Node) -> bool:
     """Whether what moves under a type of its own, known where the kernel is compiled, is a field
-    whose elements another field names."""
+    whose elements another field names, or lies in an array of registers that is seen as it."""
     graph = facts.threads
     address = graph.upstream(node.op.inputs[0], lambda n: n.op.kind not in MOVING)
     shared = node.op.attribute("space") == "shared"
     if shared or not any(n.op.kind == OpKind.POINTER_CAST for n in address):
         return False
+    if _seen_as_one(facts, node):
+        return True
     if node.op.kind == OpKind.STORE:
         field = graph.producer(node.op.operand("value"))
         if field is None or field.op.kind != OpKind.ATTRIBUTE:
@@ -79,3 +81,19 @@ def is_packed(facts: Facts, node: Node) -> bool:
         return False
     below = graph.downstream(node.result, 400)
     return any(n.op.kind == OpKind.EXTRACT and n.op.operand("index") for n in below)
+
+
+def _seen_as_one(facts: Facts, node: Node) -> bool:
+    """Whether what moves goes to, or comes from, an array of several registers that is seen as an
+    array of such as move."""
+    graph = facts.threads
+    beside: list[Node | None] = [n for n in graph.users(node.result)] if node.op.results else []
+    if node.op.kind == OpKind.STORE:
+        beside = [graph.producer(node.op.operand("value"))]
+    for one in beside:
+        if one is not None and one.op.kind in (OpKind.INSERT, OpKind.EXTRACT):
+            seen = graph.producer(one.op.inputs[0])
+            kept = type_of(facts, seen.op.inputs[0]) if seen and seen.op.inputs else None
+            if seen is not None and seen.op.kind == OpKind.BITCAST and kept and kept.shape:
+                return True
+    return False
