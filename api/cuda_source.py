@@ -117,7 +117,9 @@ def _beside(root: Path, start: Path, name: str) -> tuple[Path, ...]:
 def _only(root: Path, start: Path, name: str) -> tuple[Path, ...]:
     """The folder beside a file, or beside those above it, that has a header where no other of the
     closest does: where a compiler is told to look."""
-    if name.partition("/")[0] in _PUBLIC or name.startswith(".") or not start.is_relative_to(root):
+    if "." not in name or name.startswith(".") or not start.is_relative_to(root):
+        return ()  # a header of the language, or a place that the name tells
+    if name.partition("/")[0] in _PUBLIC:
         return ()
     for folder in (start, *start.parents)[:MAX_LEVELS]:
         near = [one for one in _inside(folder) if (one / name).is_file()]

@@ -87,7 +87,7 @@ def _seen_as_one(facts: Facts, node: Node) -> bool:
     """Whether what moves goes to, or comes from, an array of several registers that is seen as an
     array of such as move."""
     graph = facts.threads
-    beside: list[Node | None] = [n for n in graph.users(node.result)] if node.op.results else []
+    beside: list[Node | None] = list(graph.users(node.result)) if node.op.results else []
     if node.op.kind == OpKind.STORE:
         beside = [graph.producer(node.op.operand("value"))]
     for one in beside:
