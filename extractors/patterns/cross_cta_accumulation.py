@@ -19,7 +19,7 @@ from kb.analysis.idioms import partial_reductions, recomputed
 from kb.analysis.locks import locked_sums, spins, swapped_sums
 from kb.analysis.loops import Role
 from kb.analysis.own_columns import column_sums
-from kb.analysis.segments_summed import segments_summed
+from kb.analysis.segments_summed import segments_of_threads, segments_summed
 from kb.analysis.splits import grown, pieces, shared_out
 from kb.analysis.stages import partials_joined, steps, tree_steps
 from kb.analysis.symbolic import AtomKind
@@ -95,6 +95,14 @@ _SHARED_THREADS = """__global__ void columns(const float* x, float* all, int row
     for (int i = threadIdx.x; i < cols; i += blockDim.x) atomicAdd(&all[i], sums[i]);
 }
 """
+_SEGMENT_THREADS = """__global__ void largest(const float* x, const int* begin, float* out, int n) {
+    int own = blockIdx.x * blockDim.x + threadIdx.x;
+    if (own >= n) return;
+    float most = 0.f;
+    for (int i = begin[own]; i < begin[own + 1]; ++i) most = fmaxf(most, x[i]);
+    out[own] = most;
+}
+"""
 
 
 class CrossCtaAccumulation(Pattern):
@@ -119,6 +127,7 @@ class CrossCtaAccumulation(Pattern):
         Case(BACKWARD_KEYS_POINTER, "exclusive ownership"),
         Case(NORM_BACKWARD_LOCKED, "accumulated under a lock"),
         Case(DECODE_PART, "per-CTA partial buffer + second stage"),
+        Case(_SEGMENT_THREADS, "exclusive ownership"),
         Case(SEGMENT_PRODUCT, "exclusive ownership"),
         Case(SEGMENT_PRODUCT_TILE, "exclusive ownership"),
         Case(_ONTO, "exclusive ownership"),
@@ -180,6 +189,9 @@ class CrossCtaAccumulation(Pattern):
         ),
         NearMiss(
             vary(SEGMENT_PRODUCT_TILE, ("high - low", "TK * TN")), why="every segment is as long"
+        ),
+        NearMiss(
+            vary(_SEGMENT_THREADS, ("i = begin[own]", "i = 0")), why="no segment, a length of rows"
         ),
         NearMiss(vary(_ONTO, ("v + 2.0 * w", "v * w")), why="nothing is added to what lies there"),
         NearMiss(
@@ -250,8 +262,9 @@ class CrossCtaAccumulation(Pattern):
         if owned and not any(s.is_atomic for s in facts.stores):
             yield self.decide(facts, "exclusive ownership", owned)
             return
-        if whole := segments_summed(facts):
-            where: list[Where] = [n for loop, store in whole for n in (loop.node, store)]
+        where: list[Where] = [n for loop, s in segments_summed(facts) for n in (loop.node, s)]
+        where += [n for loop, store in segments_of_threads(facts) for n in (loop.node, store)]
+        if where:
             yield self.decide(facts, "exclusive ownership", where)
             return
         if onto := [n for s in facts.stores for n in self._added_onto(facts, s)]:

@@ -1,11 +1,13 @@
-"""Products that one block sums over a whole segment, as the rows that belong to one expert."""
+"""What one block, or one thread, makes of a whole segment, as of the rows of one expert."""
 
 from __future__ import annotations
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
+from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role
 from kb.analysis.symbolic import AtomKind
+from kb.ops import ATOMICS, OWN_THREAD, READS, OpKind
 
 
 def segments_summed(facts: Facts) -> list[tuple[Loop, Access]]:
@@ -22,6 +24,33 @@ def segments_summed(facts: Facts) -> list[tuple[Loop, Access]]:
         for store in facts.stored_in(carried.result)
         if not any(index.has(AtomKind.LOADED, AtomKind.OPAQUE) for index in store.index)
     ]
+
+
+def segments_of_threads(facts: Facts) -> list[tuple[Loop, Node]]:
+    """Loops of threads that begin and end where loaded numbers say, with the stores of what they
+    make: at the own place, so that nobody else adds to it."""
+    graph, values = facts.threads, facts.thread_values
+    if not facts.of_threads or graph.of(*ATOMICS):
+        return []
+    whole = [
+        loop
+        for loop in facts.thread_loops
+        if loop.low and loop.high
+        and all(values.expr(end).has(AtomKind.LOADED) for end in (loop.low, loop.high))
+    ]  # fmt: skip
+    found = [(loop, n) for loop in whole for n in graph.of(OpKind.STORE) if not n.inside(loop.node)]
+    return [
+        (loop, store)
+        for loop, store in found
+        if graph.rests_on(store.op.operand("value"), loop.node) and _at_own_place(facts, store)
+    ]
+
+
+def _at_own_place(facts: Facts, store: Node) -> bool:
+    """Whether own numbers, and nothing that was loaded, say where something is stored."""
+    pointer = store.op.operand("pointer")
+    own = facts.threads.roots(pointer, OpKind.BLOCK_ID, *OWN_THREAD)
+    return bool(own) and not facts.threads.roots(pointer, *READS)
 
 
 def _loaded(facts: Facts, loop: Loop) -> bool:
