@@ -11,15 +11,17 @@ from functools import partial
 from extractors.host.derived import rule_lines
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import Material
+from extractors.host.followed import followed
 from extractors.host.origins import lines_of
 from extractors.host.render import leaves
-from extractors.host.values import Choice, Expr, Value
+from extractors.host.values import Choice, Expr, Func, Value
 from extractors.patterns.index_width import ON_REQUEST
+from extractors.syntax.nodes import each
 from extractors.told_optional import FLAG
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS
 from kb.evidence import Decision, Lines
-from kb.ir import ParameterKind
+from kb.ir import Origin, ParameterKind
 from kb.ops import ATOMICS, READS, WRITES
 
 WIDTH, DEPTH = "index_width", "prefetch_depth"
@@ -34,16 +36,20 @@ def with_handed(
     """The decisions, those on what the host hands over with the lines where it does."""
     for decision in decisions:
         more: set[Lines] = set()
+        led: set[Origin] = set()
         if material is not None and decision.file is None:
             if decision.axis == WIDTH and decision.value == ON_REQUEST:
-                more = {at for flag in _widening(facts, decision) for at in _made(material, flag)}
+                flags = _widening(facts, decision)
+                more = {at for flag in flags for at in _made(material, flag)}
+                led = {at for flag in flags for at in _settled(material, flag)}
             elif decision.pattern == FLAG:
                 names = (decision.subject or "").split(", ")
                 more = {at for name in names for at in _stands_in(material, name)}
             elif (decision.axis, decision.value) == (DEPTH, "compiler-inferred"):
                 more = {at for name in _DEPTHS for at in _not_taken(material, name)}
         lines = tuple(sorted({*decision.lines, *more}))
-        yield replace(decision, lines=lines) if more else decision
+        places = tuple(sorted({*decision.elsewhere, *led}))
+        yield replace(decision, lines=lines, elsewhere=places) if more or led else decision
 
 
 def _widening(facts: Facts, decision: Decision) -> set[str]:
@@ -65,6 +71,19 @@ def _made(material: Material, flag: str) -> Iterator[Lines]:
             yield from material.given(launch, flag)
             yield from material.told("asked", partial(_worked_out, material), launch, flag)
         yield from rule_lines(material, launch, flag)
+
+
+def _settled(material: Material, flag: str) -> Iterator[Origin]:
+    """Tests and results of functions of other modules that give a flag."""
+    for launch in material.sites():
+        rule = dict(launch.kernel.heuristics).get(flag)
+        value = material.argument(launch, flag)
+        given = [value] if value is not None else []
+        given += each(rule.node, ast.Call) if isinstance(rule, Func) else []
+        for home, function, _ in (one for value in given for one in followed(material, value)):
+            asked = (node.test for node in each(function, ast.If))
+            for part in (*asked, *each(function, ast.Return)):
+                yield home.path, lines_of(part)
 
 
 def _worked_out(material: Material, launch: LaunchRecord, flag: str) -> tuple[Lines, ...]:

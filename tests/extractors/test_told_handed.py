@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from api.extract import extract_source
+from api.sources import SourceFile
 from extractors.detect import detect
 from extractors.told_optional import FLAG
 from extractors.told_together import told_together
@@ -124,3 +128,32 @@ def test_a_depth_that_the_compiler_does_not_get(text: str, expected: bool) -> No
     told = [d for d in _told(text) if d.axis == "prefetch_depth" and d.value == "compiler-inferred"]
     lines = {at[0] for d in told for at in d.lines}
     assert bool(_written(text, "        2,") & lines) is expected
+
+
+_WIDE = """
+def wide(x):
+    if x.numel() > 2**31 - 1:
+        return True
+    return False
+"""
+_ASKED = "from pkg.near import wide\n" + _KERNEL + _HOST.replace("x.numel() > 2**31 - 1", "wide(x)")
+
+
+@pytest.mark.parametrize(
+    ("main", "places"),
+    [
+        pytest.param(_ASKED, (("pkg/near.py", (3, 3)), ("pkg/near.py", (4, 4)),
+                              ("pkg/near.py", (5, 5))), id="asked of another module"),
+        pytest.param("from pkg.near import wide\n" + _KERNEL + _HOST, (), id="asked here"),
+    ],
+)  # fmt: skip
+def test_the_flag_of_another_module(
+    main: str, places: tuple[tuple[str, tuple[int, int]], ...], tmp_path: Path
+) -> None:
+    folder = tmp_path / "pkg"
+    folder.mkdir()
+    for name, text in (("__init__", ""), ("near", _WIDE), ("main", main)):
+        (folder / f"{name}.py").write_text(text)
+    file = SourceFile(path=folder / "main.py", root=tmp_path, shown="pkg/main.py")
+    found = [d for k in extract_source(file).kernels for d in k.decisions]
+    assert [d.elsewhere for d in found if d.axis == "index_width"] == [places]
