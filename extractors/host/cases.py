@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from extractors.host import (
     cases_compact,
+    cases_named,
     cases_partial,
     cases_parts,
     cases_passes,
@@ -46,8 +47,7 @@ CASES = (
     *cases_partial.CASES,
     *cases_passes.CASES,
     *cases_sides.CASES,
-    *cases_compact.CASES,
-    *cases_targets.CASES, *cases_served.CASES, *cases_parts.CASES,
+    *cases_compact.CASES, *cases_targets.CASES, *cases_served.CASES, *cases_parts.CASES, *cases_named.CASES,
     HostCase(
         "host-contiguity-alignment-normalisation",
         tile(
@@ -327,8 +327,7 @@ MISSES = (
     *cases_partial.MISSES,
     *cases_passes.MISSES,
     *cases_sides.MISSES,
-    *cases_compact.MISSES,
-    *cases_targets.MISSES, *cases_served.MISSES, *cases_parts.MISSES,
+    *cases_compact.MISSES, *cases_targets.MISSES, *cases_served.MISSES, *cases_parts.MISSES, *cases_named.MISSES,
     *(
         HostMiss(name, text, "constants are launched, nothing is searched")
         for name in _UNSEARCHED

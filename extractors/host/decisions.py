@@ -44,6 +44,7 @@ from extractors.host.facts import Material, axis_atoms, is_extent
 from extractors.host.grids import coupled, default_occupancy
 from extractors.host.layouts import by_strides
 from extractors.host.led import led_elsewhere
+from extractors.host.named import left_out, named
 from extractors.host.padding import host_padded
 from extractors.host.partial import stages, summed
 from extractors.host.parts import by_parts
@@ -80,7 +81,7 @@ _OF_ALL_LAUNCHES = (
     device_branches, shared_buffers, demanded_layout, compacted, turned_over, guarded, marked,
     made_inside, in_a_table, by_strides, summed, stages, boundaries, through_functions,
     gradient_ahead, host_padded, coupled, default_occupancy, by_backend, reciprocals, arithmetic,
-    saved, as_operator, by_parts,
+    saved, as_operator, by_parts, named, left_out,
 )  # fmt: skip
 """What is told of a kernel once, in this order."""
 
