@@ -32,6 +32,7 @@ from extractors.told_backward import (
     with_saved,
 )
 from extractors.told_casts import with_host_casts
+from extractors.told_dense import taken_for_granted
 from extractors.told_epilogue import with_stand_ins
 from extractors.told_flags import along_lanes, of_both_passes, with_branches, with_rules
 from extractors.told_gates import with_gates
@@ -161,6 +162,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     program = [*program, *in_any_order(detection, facts, [*program, *rest])]
     program = [*program, *kept_apart(detection, facts, [*program, *rest])]
     program, rest = with_asked_strides(program, rest)
+    program += taken_for_granted(detection, facts, [*program, *rest])
     rest = [_relied(d, relied, detection.facts) for d in rest]
     if any(d.axis == GRADIENT for d in rest):
         program = [d for d in program if d.axis != GRADIENT or d.value != OWNED]
