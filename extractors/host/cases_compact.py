@@ -51,6 +51,11 @@ _COPY_FIRST = (
     ("kern, (x, w, out,", "kern, (out, w, out,"),
 )  # fmt: skip
 _FLAT = ("kern, (x, w, out,", "kern, (x.view(-1, 8), w, out.view(-1, 8),")
+_LEFT = "    if not x.is_contiguous():\n        return torch.softmax(x, 1)\n"
+_DEMANDED = "contiguous tensors demanded"
+LEFT = vary(ROWS_POINTER, (_CALL, _LEFT + _CALL))
+LEFT_TILE = vary(ROWS_TILE, (_CALL_TILE, _LEFT + _CALL_TILE))
+"""What is not contiguous is left to the framework."""
 _TURNED = "column-major-operand-demanded"
 _DOWN = "    assert w.stride(-2) == 1\n"
 _OVER = "permuted-and-copied-on-the-host"
@@ -61,6 +66,8 @@ _KEPT_OUT = vary(ROWS_POINTER, ("@triton.jit", '@triton.jit(do_not_specialize=["
 
 _BY_WIDTH = ("num_warps=4)", "num_warps=16 // x.element_size())")
 CASES = (
+    HostCase(_LAID, LEFT, _DEMANDED),
+    HostCase(_LAID, LEFT_TILE, _DEMANDED),
     HostCase("worker-warp-count-hint", vary(ROWS_POINTER, _BY_WIDTH), "host rule"),
     HostCase(_ALIAS, vary(ROWS_POINTER, _ASKED)),
     HostCase(_ALIAS, vary(ROWS_TILE, _ASKED)),
@@ -89,6 +96,18 @@ CASES = (
 """What must be seen."""
 
 MISSES = (
+    HostMiss(
+        _LAID,
+        vary(LEFT, ("return torch.softmax(x, 1)", "w = None")),
+        "the kernel runs all the same",
+        _DEMANDED,
+    ),
+    HostMiss(
+        _LAID,
+        vary(LEFT_TILE, ("not x.is_contiguous()", "not w.is_cuda")),
+        "whether the device has it",
+        _DEMANDED,
+    ),
     HostMiss(_TURNED, vary(ROWS_POINTER, (_CALL, _DOWN.replace("-2", "-1") + _CALL)), "of rows"),
     HostMiss(
         _TURNED, vary(ROWS_TILE, (_CALL_TILE, _DOWN.replace("-2", "-1") + _CALL_TILE)), "rows"

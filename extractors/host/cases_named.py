@@ -19,12 +19,12 @@ def wide(x, out, T: tl.constexpr):
 @triton.jit
 def kern("""
 _BOTH_POINTER = """
-def first(x, w):
+def first(x: torch.Tensor, w: torch.Tensor):
     out = torch.empty_like(x)
     wide[(x.shape[0],)](x, out, 64)
     return out
 
-def second(x, w):
+def second(x: torch.Tensor, w: torch.Tensor):
     out = torch.empty_like(x)
     kern[(x.shape[0],)](x, w, out, 1024, True, 1024, num_warps=4)
     return out
@@ -46,12 +46,12 @@ def wide(x, out, T: ct.Constant[int]):
 def kern("""
 _LAUNCH_TILE = "    ct.launch(torch.cuda.current_stream(), (x.shape[0],), "
 _BOTH_TILE = f"""
-def first(x, w):
+def first(x: torch.Tensor, w: torch.Tensor):
     out = torch.empty_like(x)
 {_LAUNCH_TILE}wide, (x, out, 64))
     return out
 
-def second(x, w):
+def second(x: torch.Tensor, w: torch.Tensor):
     out = torch.empty_like(x)
 {_LAUNCH_TILE}kern, (x, w, out, 1024, True, 1024))
     return out
@@ -73,11 +73,6 @@ SKIPPED_TILE = vary(ROWS_TILE, ("    out =", _GIVEN + "    out ="))
 CASES = (
     HostCase(BESIDE, PASSED, "a name of the module stands for another launcher"),
     HostCase(BESIDE, PASSED_TILE, "a name of the module stands for another launcher"),
-    HostCase(
-        BESIDE,
-        vary(PASSED, ("rows = first", "rows = second")),
-        "a name of the module stands for its launcher",
-    ),
     HostCase(LEFT_OUT, SKIPPED),
     HostCase(LEFT_OUT, SKIPPED_TILE),
     HostCase(LEFT_OUT, vary(SKIPPED, ("return x\n", "return x.view(-1)\n"))),
@@ -86,7 +81,13 @@ CASES = (
 
 MISSES = (
     HostMiss(
-        BESIDE, vary(PASSED, ("first(x, w)", "first(x)")), "the launchers take different things"
+        BESIDE, vary(PASSED, ("rows = first", "rows = second")), "the name stands for its launcher"
+    ),
+    HostMiss(BESIDE, vary(PASSED, (": torch.Tensor", "")), "nothing says what the launchers take"),
+    HostMiss(
+        BESIDE,
+        vary(PASSED, ("first(x: torch.Tensor, w: ", "first(x: int, w: ")),
+        "the launchers take different things",
     ),
     HostMiss(
         BESIDE,

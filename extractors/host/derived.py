@@ -34,7 +34,7 @@ _NOT_SPECIALISED = frozenset({"do_not_specialize", "do_not_specialize_on_alignme
 _FLATTENED = "flattened view on host"
 _RETYPED = "seen as another type on host"
 _NORMALISED = "host-contiguity-alignment-normalisation"
-_FLATTENS = frozenset({"view", "reshape", "flatten"})
+_FLATTENS = frozenset({"view", "reshape", "flatten", "ravel"})
 """Methods of torch tensors that give the same elements another shape."""
 
 

@@ -24,6 +24,7 @@ from kb.evidence import AxisKind, Decision, Lines
 _ANSWERS = frozenset({"and", "or", "not", "==", "!=", "<", "<=", ">", ">=", "in", "not in"})
 """What gives back yes or no."""
 
+_CONTIGUOUS = "contiguous tensors demanded"
 _COLUMNS = "column-major operand demanded"
 _TURNED = "column-major-operand-demanded"
 
@@ -290,6 +291,8 @@ def demanded_layout(material: Material) -> Iterator[Decision]:
             if isinstance(event, CheckRecord) and (value := _demand(event.cond, {*bound})):
                 names = {bound[one] for one in _asked(event.cond) if one in bound}
                 found.setdefault(value, {}).setdefault(event.lines, set()).update(names)
+    for at, name in _asked_before(material):
+        found.setdefault(_CONTIGUOUS, {}).setdefault(at, set()).add(name)
     for value, lines in found.items():
         names = {name for some in lines.values() for name in some}
         turned = value == _COLUMNS
@@ -301,6 +304,18 @@ def demanded_layout(material: Material) -> Iterator[Decision]:
             kind=AxisKind.DESIGN if turned else AxisKind.HOST,
             subject=", ".join(sorted(names)) or None,
         )
+
+
+def _asked_before(material: Material) -> Iterator[tuple[Lines, str]]:
+    """Tests of whether an array that is handed over is contiguous, without which no launch is
+    reached, with the parameter that gets it."""
+    for cond, _ in _always(material.launches):
+        about = {one.args[0] for one in parts(cond)
+                 if one.op == "attr" and one.args[1:] == ("is_contiguous",)}  # fmt: skip
+        names = {name for launch in material.launches if about for name, given in launch.args
+                 if about & {*_handed(material, given)}}  # fmt: skip
+        for test in material.machine.asked.get(cond, ()) if names else ():
+            yield from ((lines_of(test), name) for name in names)
 
 
 def _asked(cond: Value) -> Iterator[Value]:
@@ -323,12 +338,12 @@ def _demand(cond: Value, bound: set[Value]) -> str:
     found = list(parts(cond))
     for value in found:
         if value.op == "attr" and value.args[1:] == ("is_contiguous",) and value.args[0] in bound:
-            return "contiguous tensors demanded"
+            return _CONTIGUOUS
     compared = [v for v in found if v.op in ("==", "%")]
     strides = [arg for v in compared for arg in v.args if _is_stride(arg)]
     if any(v.op == "==" and 1 in v.args for v in compared) and strides:
         last = {one.args[1] for one in strides if isinstance(one, Expr)}
-        return _COLUMNS if last == {-2} else "contiguous tensors demanded"
+        return _COLUMNS if last == {-2} else _CONTIGUOUS
     ours = any(isinstance(one, Expr) and one.args[0] in bound for one in strides)
     return "strides demanded" if ours else ""
 

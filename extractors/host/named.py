@@ -21,8 +21,8 @@ _Shape = tuple[tuple[str, ...], str, int]
 
 
 def named(material: Material) -> Iterator[Decision]:
-    """Which of several launchers that take and give the same a name of the module stands for, told
-    of the kernel of that one and of those of the others."""
+    """Names of the module that stand for a launcher of another kernel, where nothing there calls or
+    names that of this one, which takes and gives the same."""
     kernel = material.signature.name
     functions = {f.name: f for f in material.tree.body if isinstance(f, ast.FunctionDef)}
     routes = routes_of(material.tree, material.kernels)
@@ -36,30 +36,28 @@ def named(material: Material) -> Iterator[Decision]:
     }  # fmt: skip
     inner = {name for f in functions.values() for name in called(f)}
     loose = {name for name in hosts if name not in names and name not in inner}
-    standing: set[Lines] = set()
-    passed: set[Lines] = set()
-    for name, node in names.items():
-        rivals = [one for one in loose if _alike(hosts[one], hosts[name])
-                  and routes.leads(one).isdisjoint(routes.leads(name))]  # fmt: skip
-        if rivals and kernel in routes.leads(name):
-            standing.add(lines_of(node))
-        elif any(kernel in routes.leads(one) for one in rivals):
-            passed.add(lines_of(node))
-    for value, lines in (
-        ("a name of the module stands for its launcher", standing),
-        ("a name of the module stands for another launcher", passed),
-    ):
-        if lines:
-            yield Decision(
-                axis="algorithm_selection", value=value, pattern=BESIDE,
-                lines=tuple(sorted(lines)), kind=AxisKind.HOST,
-            )  # fmt: skip
+    passed = {
+        lines_of(node)
+        for name, node in names.items()
+        if kernel not in routes.leads(name)
+        for one in loose
+        if kernel in routes.leads(one) and _alike(hosts[one], hosts[name])
+    }
+    if passed:
+        yield Decision(
+            axis="algorithm_selection",
+            value="a name of the module stands for another launcher",
+            pattern=BESIDE,
+            lines=tuple(sorted(passed)),
+            kind=AxisKind.HOST,
+        )
 
 
 def _alike(one: ast.FunctionDef, other: ast.FunctionDef) -> bool:
-    """Whether two functions take the same kinds of arguments, with the same defaults, and give as
-    many results, each of its own making."""
-    return _shape(one) == _shape(other)
+    """Whether two functions say that they take the same types of arguments, with the same defaults,
+    and give as many results."""
+    said = all(part.annotation is not None for part in one.args.args)
+    return said and bool(one.args.args) and _shape(one) == _shape(other)
 
 
 def _shape(function: ast.FunctionDef) -> _Shape:
