@@ -69,8 +69,9 @@ _ADDED = vary(
 
 
 class ChainedProducts(Pattern):
-    """The third operand of a product is another product of the same iteration, or the two are
-    added; or a product is added to the sum that a loop over other arrays gave."""
+    """The third operand of a product is another product of the same iteration, perhaps times a
+    factor, or the two are added; or a product is added to the sum that a loop over other arrays
+    gave."""
 
     name = "chained-mma-accumulation-over-concatenated-contraction-dims"
     axis = "contraction_split"
@@ -81,9 +82,15 @@ class ChainedProducts(Pattern):
         Case(_CHAINED_THREADS, _TWO),
         Case(_LINEAR, _TWO),
         Case(_ADDED, _TWO),
+        Case(vary(_CHAINED_POINTER, ("k2, s)", "k2, s * 2.0)")), _TWO),
+        Case(vary(_CHAINED, ("k2, s)", "k2, s * 2.0)")), _TWO),
         Case(vary(_LINEAR, ("acc + tl.dot(s, y)", "tl.dot(s, y, acc)")), _TWO),
     )
     near_misses = (
+        NearMiss(
+            vary(_CHAINED_POINTER, ("k2, s)", "k2, s * tl.dot(fixed, k2))")),
+            why="the product of two products, lane by lane, is added to",
+        ),
         NearMiss(
             vary(
                 _LINEAR,
@@ -106,11 +113,9 @@ class ChainedProducts(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         for product in facts.contractions:
-            first = facts.graph.producer(
-                facts.graph.through(product.op.operand("acc"), VIEWS | CASTS)
-            )
-            if first is not None and first.op.kind in CONTRACTIONS and first.loop is product.loop:
-                yield self.decide(facts, _TWO, (first, product))
+            before = _terms(facts, product.op.operand("acc"), product.loop)
+            if before:
+                yield self.decide(facts, _TWO, (*before, product))
         added = [n for node in facts.graph.of(OpKind.ADD) for n in self._joined(facts, node)]
         if added:
             yield self.decide(facts, _TWO, dict.fromkeys(added))
@@ -163,13 +168,17 @@ class ChainedProducts(Pattern):
         ]
 
 
-def _terms(facts: Facts, value: str, loop: Node | None) -> list[Node]:
-    """The products of a loop's iteration that a value adds up, without what it carries."""
-    found, pending = [], [value]
+def _terms(facts: Facts, value: str | None, loop: Node | None) -> list[Node]:
+    """The products of a loop's iteration that a value adds up, without what it carries; each
+    perhaps times a factor that no product makes."""
+    found, pending = [], [value] if value is not None else []
     for current in pending:
         node = facts.graph.producer(current)
         if node is not None and node.op.kind in CONTRACTIONS:
             found += [node] if node.loop is loop else []
+        elif node is not None and node.op.kind == OpKind.MUL:
+            made = [v for v in node.op.inputs[:2] if facts.graph.roots(v, *CONTRACTIONS)]
+            pending += made if len(made) == 1 else []
         elif node is not None and node.op.kind in _SUMMED:
             pending += [v for v in facts.graph.feeds(current) if v not in pending]
     return found

@@ -222,7 +222,7 @@ class MaskedIterationSplit(Pattern):
             tails: list[Where] = [a for a in facts.loads if self._tail(facts, a)]
             kept = [n for group in kept_sides(facts).values() for n in group if n.loop is not None]
             if tails or kept:
-                yield self.decide(facts, "mask every iteration", [*tails, *kept])
+                yield self.decide(facts, _EVERY, [*tails, *self._tests(facts), *kept])
             return
         loops = {loop for m in inside if (loop := tile_loop(facts, m.node)) is not None}
         plain = self._unmasked(facts, loops)
@@ -275,16 +275,21 @@ class MaskedIterationSplit(Pattern):
     def _tail(self, facts: Facts, access: Access) -> bool:
         """A load in a loop whose lanes are held below an extent that comes nearer, or that they
         come nearer to, with the loop."""
-        return (
-            access.loop is not None
-            and not facts.of_threads
-            and any(
-                side.has(AtomKind.INDUCTION, AtomKind.COUNT)
-                for test in comparisons(facts, access.mask)
-                if against_extent(facts, test)
-                for side in sides(facts, test)
-            )
-        )
+        return bool(self._held(facts, access))
+
+    def _tests(self, facts: Facts) -> list[Node]:
+        """The comparisons that hold the lanes of such loads, where they are made in the loop."""
+        return [test for a in facts.loads for test in self._held(facts, a) if test.loops]
+
+    def _held(self, facts: Facts, access: Access) -> list[Node]:
+        if access.loop is None or facts.of_threads:
+            return []
+        return [
+            test
+            for test in comparisons(facts, access.mask)
+            if against_extent(facts, test)
+            and any(side.has(AtomKind.INDUCTION, AtomKind.COUNT) for side in sides(facts, test))
+        ]
 
     def _unmasked(self, facts: Facts, loops: set[Node]) -> Node | None:
         """A loop other than these with as many products of what is loaded from the same arrays."""

@@ -13,7 +13,7 @@ from extractors.patterns.cases_taps import PICKED
 from kb.analysis.chosen_positions import picked_from
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
-from kb.analysis.lane_products import outer_products, products_summed
+from kb.analysis.lane_products import outer_products, products_summed, weighted_rounds
 from kb.analysis.rebuilt import normalised
 from kb.analysis.thread_products import thread_products
 from kb.evidence import Decision
@@ -97,6 +97,22 @@ def mix(a, x, out, K: Int, TN: Int, TM: Int):
         acc = acc + ct.broadcast_to(w, (TN, TM)) * ct.broadcast_to(v, (TN, TM))
     ct.store(out, index=(0, i), tile=acc)
 """
+)
+MIXED = vary(
+    OUTER,
+    ("    rows = tl.arange(0, TN)\n", "    rows = tl.program_id(1) * TN + tl.arange(0, TN)\n"),
+    ("w = tl.load(a + rows * K + k)", "w = tl.load(a + rows * K + k)[:, None]"),
+    (
+        "x + k * n + cols, mask=cols < n, other=0.0)",
+        "x + (rows * K + k)[:, None] * n + cols[None, :], mask=cols[None, :] < n, other=0.0)",
+    ),
+    ("w[:, None] * v[None, :]", "w * v"),
+)
+"""Rows of several arrays, each times a number of its own."""
+_MIXED_TILE = vary(
+    OUTER_TILE,
+    ("index=(k, i), shape=(1, TM)", "index=(k, 0, i), shape=(1, TN, TM)"),
+    ("ct.broadcast_to(v, (TN, TM))", "ct.reshape(v, (TN, TM))"),
 )
 SUM_THREADS = """__global__ void product(const float* a, const float* b, float* out, int n, int k) {
     int row = blockIdx.y * blockDim.y + threadIdx.y;
@@ -188,8 +204,9 @@ def scores(q, k, out, T: tl.constexpr):
 class ProductSummed(Pattern):
     """A tile is multiplied by a vector that is spread over one of its axes, and the other axis is
     summed, or by a comparison that one column meets; a loop adds up products of a column and a row,
-    or threads add up the products number by number. Beside matrix products only what runs where
-    none of these does, or what a loop solves for row by row."""
+    or tiles with a number for each of their rows, or threads add up the products number by number.
+    Beside matrix products only what runs where none of these does, or what a loop solves for row by
+    row."""
 
     name = "matrix-times-vector-by-lanes"
     axis = "reduction_engine"
@@ -217,6 +234,8 @@ class ProductSummed(Pattern):
         Case(OUTER, "elementwise mul + sum"),
         Case(PICKED, "elementwise mul + sum"),
         Case(OUTER_TILE, "elementwise mul + sum"),
+        Case(MIXED, "elementwise mul + sum"),
+        Case(_MIXED_TILE, "elementwise mul + sum"),
         Case(SUM_THREADS, "elementwise mul + sum"),
         Case(REST_THREADS, "elementwise mul + sum"),
         Case(_TABLE_THREADS, "elementwise mul + sum"),
@@ -225,6 +244,13 @@ class ProductSummed(Pattern):
         Case(_DIAGONAL, "elementwise mul + sum"),
     )
     near_misses = (
+        NearMiss(
+            vary(MIXED, ("a + rows * K + k", "a + rows * K")), why="every round has the same factor"
+        ),
+        NearMiss(
+            vary(_MIXED_TILE, ("index=(0, k), shape=(TN, 1)", "index=(0, 0), shape=(TN, 1)")),
+            why="every round has the same factor",
+        ),
         NearMiss(
             vary(OUTER, ("w[:, None] * v[None, :]", "v[None, :]")), why="rows are added up"
         ),
@@ -272,7 +298,7 @@ class ProductSummed(Pattern):
             yield self.decide(facts, "elementwise mul + sum", [step for step, _ in threads])
         if facts.of_threads:
             return
-        pairs = (*products_summed(facts), *outer_products(facts))
+        pairs = [*products_summed(facts), *outer_products(facts), *weighted_rounds(facts)]
         found = list(dict.fromkeys((*(node for pair in pairs for node in pair), *_columns(facts))))
         if found:
             yield self.decide(facts, "elementwise mul + sum", found)

@@ -29,7 +29,7 @@ from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
-from kb.analysis.lane_products import outer_products, products_summed
+from kb.analysis.lane_products import outer_products, products_summed, weighted_rounds
 from kb.analysis.loops import Carried, Loop, Role
 from kb.analysis.merging import merge_of
 from kb.analysis.rows_summed import rows_summed
@@ -337,7 +337,7 @@ def _products(facts: Facts) -> list[Node]:
         return [n for n in facts.contractions if n.loop is not None]
     if facts.of_threads:
         return [step for step, _ in thread_products(facts)]
-    pairs = (*products_summed(facts), *outer_products(facts))
+    pairs = [*products_summed(facts), *outer_products(facts), *weighted_rounds(facts)]
     return [made for made, _ in pairs if made.loop is not None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kb.analysis.exponentials import Statistic
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
-from kb.analysis.loops import Role
+from kb.analysis.loops import Loop, Role
 from kb.ops import REDUCTIONS, OpKind
 
 _HELD = VIEWS | CASTS
@@ -50,8 +50,28 @@ def products_summed(facts: Facts) -> list[tuple[Node, Node]]:
 def outer_products(facts: Facts) -> list[tuple[Node, Node]]:
     """Products of a column and a row that a loop adds up, and what adds them: a matrix product
     whose contracted axis is the loop."""
+    return [
+        (made, step)
+        for _, made, step in _multiplied(facts)
+        if _across(*(_own(facts, v) for v in made.op.inputs[:2]))
+    ]
+
+
+def weighted_rounds(facts: Facts) -> list[tuple[Node, Node]]:
+    """Tiles that a loop loads round by round and adds up, each row times a number that is loaded
+    for the row and the round; with what adds them."""
+    return [
+        (made, step)
+        for loop, made, step in _multiplied(facts)
+        if all(_moves(facts, loop, v) for v in made.op.inputs[:2])
+        and _thinner(*(_own(facts, v) for v in made.op.inputs[:2]))
+    ]
+
+
+def _multiplied(facts: Facts) -> list[tuple[Loop, Node, Node]]:
+    """Products that loops add up, and what adds them."""
     added = [
-        (step, value)
+        (loop, step, value)
         for loop in facts.loops
         for carried in loop.of(Role.SUM)
         for step in facts.graph.ends(carried.next, _HELD)
@@ -59,11 +79,32 @@ def outer_products(facts: Facts) -> list[tuple[Node, Node]]:
         for value in step.op.inputs[:2]
     ]
     return [
-        (made, step)
-        for step, value in added
+        (loop, made, step)
+        for loop, step, value in added
         for made in facts.graph.ends(value, _HELD)
-        if made.op.kind == OpKind.MUL and _across(*(_own(facts, v) for v in made.op.inputs[:2]))
+        if made.op.kind == OpKind.MUL
     ]
+
+
+def _moves(facts: Facts, loop: Loop, value: str) -> bool:
+    """Whether a value is a tile that is loaded at another place in every round of a loop."""
+    moving = facts.values.expr(loop.induction).atom
+    loads = facts.held_loads(value)
+    return (
+        moving is not None
+        and bool(loads)
+        and all(any(moving in index.atoms() for index in load.index) for load in loads)
+    )
+
+
+def _thinner(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+    """Whether one side is a tile, and the other fills some of its axes and is spread over the
+    rest."""
+    counts = [sum(e != "1" for e in shape) for shape in (left, right)]
+    pairs = [*zip(left, right, strict=False)]
+    one_way = any({pair.index(e) for pair in pairs if len({*pair}) > 1 for e in pair if e == "1"}
+                  == {side} for side in (0, 1))  # fmt: skip
+    return len(left) == len(right) and 1 <= min(counts) < max(counts) and one_way
 
 
 def _across(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
