@@ -9,6 +9,7 @@ from extractors.host.ahead import gradient_ahead
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.backends import by_backend
 from extractors.host.backwards import worked_out
+from extractors.host.chosen_elsewhere import chosen_elsewhere
 from extractors.host.compact import compacted, of_both, turned_over
 from extractors.host.compiler_options import arithmetic
 from extractors.host.configurations import config_lines, pruned, search_lines
@@ -106,7 +107,8 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
     for told in _OF_ALL_LAUNCHES:
         rows += told(material)
     rows += by_device(material, rows)
-    return tuple(led_elsewhere(material, with_views(_joined(rows)), _OPTIONS))
+    rows = led_elsewhere(material, with_views(_joined(rows)), _OPTIONS)
+    return (*rows, *chosen_elsewhere(material))
 
 
 def _joined(rows: list[Decision]) -> list[Decision]:

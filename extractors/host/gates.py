@@ -22,7 +22,7 @@ def joined(material: Material, test: ast.expr) -> list[ast.expr]:
     pending = [(test, MAX_DEPTH)]
     while pending and len(found) < MAX_PARTS:
         one, depth = pending.pop()
-        inner = _answers(material, one) if depth else []
+        inner = answers(material, one) if depth else []
         if isinstance(one, ast.BoolOp):
             pending += [(part, depth) for part in one.values]
         elif isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.Not):
@@ -55,7 +55,7 @@ def _asked_before(material: Material, term: ast.expr) -> Iterator[ast.expr]:
     )
     for place, value in made:
         if isinstance(place, ast.Assign) and isinstance(value, ast.Call):
-            yield from _answers(material, value)
+            yield from answers(material, value)
 
 
 def _around(material: Material, place: ast.Assign) -> Iterator[ast.expr]:
@@ -66,7 +66,7 @@ def _around(material: Material, place: ast.Assign) -> Iterator[ast.expr]:
             yield node.test
 
 
-def _answers(material: Material, value: ast.expr) -> list[ast.expr]:
+def answers(material: Material, value: ast.expr) -> list[ast.expr]:
     """What the function of the module answers that a value is a call of: what it gives back that is
     no constant, and the tests after which it gives one back."""
     name = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""

@@ -47,7 +47,7 @@ def launchers(loader: ModuleLoader, module: str, kernel: str) -> list[tuple[str,
         tree = parse_quietly(text[1]) if text is not None and kernel in text[1] else None
         if text is None or tree is None:
             continue
-        names = frozenset(_launched(loader, tree, _package_of(other, text[0]), module, kernel))
+        names = frozenset(_launched(loader, tree, package_of(other, text[0]), module, kernel))
         if names:
             found.append((other, names))
     return found[:MAX_FILES]
@@ -56,7 +56,7 @@ def launchers(loader: ModuleLoader, module: str, kernel: str) -> list[tuple[str,
 def beside(loader: ModuleLoader, module: str, names: frozenset[str], place: int) -> Launcher | None:
     """A module to be read beside another, the `place`-th of them, counted from one."""
     text = loader.source(module)
-    tree = _beyond(text[1], _package_of(module, text[0]), place) if text is not None else None
+    tree = _beyond(text[1], package_of(module, text[0]), place) if text is not None else None
     return Launcher(module, text[0], tree, names) if text is not None and tree else None
 
 
@@ -81,7 +81,7 @@ def together(tree: ast.Module, others: Sequence[Launcher]) -> ast.Module:
     return ast.Module(body=body, type_ignores=[])
 
 
-def _package_of(module: str, path: str) -> str:
+def package_of(module: str, path: str) -> str:
     """The name of a module as relative imports count from it: a package's own ends in a dot."""
     return f"{module}." if path.endswith("__init__.py") else module
 
@@ -92,7 +92,7 @@ def _launched(
     """What a module calls a kernel that it takes from another one and does more with than call it:
     kernels call each other as functions, a launch needs the kernel itself."""
     called = {id(call.func) for call in each(tree, ast.Call)}
-    held, modules = _taken(loader, tree, here, module, kernel)
+    held, modules = taken(loader, tree, here, module, kernel)
     for name in each(tree, ast.Name):
         if name.id in held and id(name) not in called and isinstance(name.ctx, ast.Load):
             yield name.id
@@ -102,7 +102,7 @@ def _launched(
             yield kernel
 
 
-def _taken(
+def taken(
     loader: ModuleLoader, tree: ast.Module, here: str, module: str, kernel: str
 ) -> tuple[set[str], set[str]]:
     """Names under which a module holds a kernel of another one, and that module itself."""
@@ -130,7 +130,7 @@ def _leads(loader: ModuleLoader, base: str, kernel: str, module: str, steps: int
     tree = parse_quietly(text[1]) if text is not None and kernel in text[1] else None
     if text is None or tree is None:
         return False
-    here = _package_of(base, text[0])
+    here = package_of(base, text[0])
     return any(
         (one.asname or one.name) in (kernel, "*")
         and _leads(loader, absolute(here, node), one.name if one.name != "*" else kernel, module,
