@@ -88,6 +88,27 @@ def product(w, x, out, n, K, M, T: tl.constexpr, TK: tl.constexpr):
     tl.store(out + ids % M * n + rows, acc, mask=rows < n)
 """
 )
+_TURNED = (
+    POINTER
+    + """
+@triton.jit
+def turn(x, out, n, m, T: tl.constexpr):
+    rows = tl.program_id(0) * T + tl.arange(0, T)
+    cols = tl.program_id(1) * T + tl.arange(0, T)
+    v = tl.load(x + rows[:, None] * m + cols[None, :])
+    tl.store(out + cols[None, :] * n + rows[:, None], v)
+"""
+)
+_TURNED_TILE = (
+    TILE
+    + """
+@ct.kernel
+def turn(x, out, M: Int, T: Int):
+    i = ct.bid(0) % M
+    j = ct.bid(0) // M
+    ct.store(out, index=(j, i), tile=ct.transpose(ct.load(x, index=(i, j), shape=(T, T))))
+"""
+)
 _VECTOR_APART = vary(_VECTOR, ("ids // M", "tl.program_id(1)"), ("ids % M", "ids"))
 
 
@@ -120,6 +141,18 @@ def _summed(facts: Facts) -> list[Node]:
     ]
 
 
+def _in_two_ways(facts: Facts) -> bool:
+    """Whether a tile program stores tiles of two axes or more that blocks place in two ways: which
+    of them varies fastest says what neighbours touch."""
+    if facts.of_threads or facts.contractions:
+        return False
+    return any(
+        sum(extent != "1" for extent in facts.types.shape(store.value)) > 1
+        and len({a.text for e in store.index for a in e.top() if _of_blocks(a)}) > 1
+        for store in facts.stores
+    )
+
+
 def _apart(one: dict[str, set[str]], other: dict[str, set[str]]) -> bool:
     """Whether neither of two tiles lies where the places of the other tell."""
     return all(
@@ -147,8 +180,9 @@ def _places(facts: Facts, value: str) -> dict[str, set[str]]:
 
 class AscendingTiles(Pattern):
     """Two block ids or more place the tiles of a product, or one that is taken apart those of a sum
-    of products, none reversed or grouped, those that are taken apart counted through; or the
-    number of a tile that a block takes in turn is taken apart into its places, without groups."""
+    of products, or either tiles of two axes that are stored, none reversed or grouped, those that
+    are taken apart counted through; or the number of a tile that a block takes in turn is taken
+    apart into its places, without groups."""
 
     name = "tiles-in-the-order-of-the-grid"
     axis = "rasterization"
@@ -164,8 +198,18 @@ class AscendingTiles(Pattern):
         Case(_SEARCHED, "natural order"),
         Case(_VECTOR, "natural order"),
         Case(_VECTOR_APART, "natural order"),
+        Case(_TURNED, "natural order"),
+        Case(_TURNED_TILE, "natural order"),
     )
     near_misses = (
+        NearMiss(
+            vary(_TURNED, ("cols = tl.program_id(1) * T + ", "cols = ")),
+            why="blocks follow each other along one axis",
+        ),
+        NearMiss(
+            vary(_TURNED_TILE, ("ct.bid(0) // M", "7 - ct.bid(0) // M")),
+            why="from the last tile on",
+        ),
         NearMiss(
             vary(_OWNERS, ("first = ids % KS", "first = KS - 1 - ids % KS")),
             why="from the last tile on",
@@ -195,7 +239,11 @@ class AscendingTiles(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         products = facts.contractions or _summed(facts)
-        if not products or facts.score_products or facts.graph.of(OpKind.SWIZZLE_2D):
+        if (
+            not (products or _in_two_ways(facts))
+            or facts.score_products
+            or facts.graph.of(OpKind.SWIZZLE_2D)
+        ):
             return
         if any(p.inside(loop) for loop in facts.graph.of(OpKind.WHILE) for p in products):
             return
