@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from extractors.detect import Detection
 from extractors.host.backwards import back, same_array
+from extractors.host.dispatch import made_of
 from extractors.host.events import LaunchRecord
 from extractors.host.facts import HostFacts, Material, functions_of
 from extractors.host.origins import lines_of
@@ -30,20 +31,24 @@ def with_host_casts(
     decisions: Sequence[Decision], detection: Detection, host: HostFacts
 ) -> Iterator[Decision]:
     """How values are cast between memory and arithmetic, with the casts of whole arrays that the
-    host makes: of those that the kernel reads before it runs, of those it writes afterwards."""
+    host makes: of those that the kernel reads before it runs, of those it writes afterwards. Where
+    the host makes an array that is written, and names its type, that belongs to it."""
     material = host.material
     told = any(d.axis == IoCast.axis and d.file is None for d in decisions)
     lines: set[Lines] = set()
+    made: set[Lines] = set()
     if told and material is not None and not detection.facts.of_threads:
         read = {a.array for a in detection.facts.loads}
         written = {a.array for a in detection.facts.stores}
         for launch in material.sites():
             lines |= {line for name in read for line in _before(material, launch, name)}
             lines |= {line for name in written for line in _after(material, launch, name)}
+            made |= {line for name in written for line in _typed(material, launch, name)}
     for decision in decisions:
-        if lines and decision.axis == IoCast.axis and decision.file is None:
-            both = tuple(sorted({*decision.lines, *lines}))
-            decision = replace(decision, value=f"{decision.value}, {BY_HOST}", lines=both)
+        if (lines or made) and decision.axis == IoCast.axis and decision.file is None:
+            both = tuple(sorted({*decision.lines, *lines, *made}))
+            value = f"{decision.value}, {BY_HOST}" if lines else decision.value
+            decision = replace(decision, value=value, lines=both)
         yield decision
 
 
@@ -65,14 +70,60 @@ def _after(material: Material, launch: LaunchRecord, name: str | None) -> Iterat
     if not isinstance(given, ast.Name) or not around:
         return
     body = max(around, key=lambda node: node.lineno)
-    names = {given.id}
-    for node in each(body, ast.Assign):
+    yield from _cast_of(body, given.id, launch.lines[1])
+    for node in functions_of(material.tree):
+        for made in each(node, ast.Assign) if node is not body else ():
+            if isinstance(made.value, ast.Call) and _calls(made.value, body.name):
+                for name in _bound(body, made, given.id):
+                    yield from _cast_of(node, name, made.end_lineno or made.lineno)
+
+
+def _cast_of(function: ast.FunctionDef, name: str, after: int) -> Iterator[Lines]:
+    """Casts below a line of what is called by a name, or by others that are set to it."""
+    names = {name}
+    for node in each(function, ast.Assign):
         if isinstance(node.value, ast.Name) and node.value.id in names:
             names |= {one.id for one in node.targets if isinstance(one, ast.Name)}
-    for call in each(body, ast.Call):
-        if call.lineno > launch.lines[1] and _casts(call) and isinstance(call.func, ast.Attribute):
+    for call in each(function, ast.Call):
+        if call.lineno > after and _casts(call) and isinstance(call.func, ast.Attribute):
             if isinstance(call.func.value, ast.Name) and call.func.value.id in names:
                 yield lines_of(call)
+
+
+def _calls(call: ast.Call, name: str) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id == name
+
+
+def _bound(function: ast.FunctionDef, made: ast.Assign, name: str) -> Iterator[str]:
+    """What a caller names the results of a function that are, wherever it returns, what it calls by
+    a name of its own."""
+    ends = [one.value for one in each(function, ast.Return) if one.value is not None]
+    target = made.targets[0]
+    if isinstance(target, ast.Name):
+        if ends and all(isinstance(end, ast.Name) and end.id == name for end in ends):
+            yield target.id
+    elif isinstance(target, ast.Tuple):
+        rows = [end.elts for end in ends if isinstance(end, ast.Tuple)]
+        rows = rows if len(rows) == len(ends) else []
+        for place, one in enumerate(target.elts):
+            given = [row[place] for row in rows if len(row) == len(target.elts)]
+            held = bool(given) and all(isinstance(g, ast.Name) and g.id == name for g in given)
+            if held and isinstance(one, ast.Name):
+                yield one.id
+
+
+def _typed(material: Material, launch: LaunchRecord, name: str | None) -> Iterator[Lines]:
+    """Where the launching function makes an array in a type that it names."""
+    made = made_of(material, launch, name) if _argument(material, launch, name) and name else []
+    for one in made:
+        if isinstance(one, ast.Call) and any(word.arg == "dtype" and isinstance(
+            word.value, ast.Attribute) and _of_torch(word.value) for word in one.keywords):  # fmt: skip
+            yield lines_of(one)
+
+
+def _of_torch(value: ast.Attribute) -> bool:
+    """A type of the module of torch."""
+    return isinstance(value.value, ast.Name) and value.value.id == "torch"
 
 
 def _argument(material: Material, launch: LaunchRecord, name: str | None) -> ast.expr | None:

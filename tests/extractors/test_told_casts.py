@@ -30,6 +30,16 @@ def run(x):
 """
 
 
+_CALLED = vary(
+    _TWICE,
+    ("    wide = x.float()\n    out = torch.empty_like(wide)\n    twice[(4,)](wide,",
+     "    out = torch.empty_like(x)\n    twice[(4,)](x,"),
+    ("    again = out\n    return again.to(x.dtype)\n",
+     "    return out\n\ndef outer(x):\n    y = run(x)\n    return y.to(torch.float16)\n"),
+)  # fmt: skip
+_TYPED = vary(_CALLED, ("empty_like(x)", "empty_like(x, dtype=torch.float32)"))
+
+
 @pytest.mark.parametrize(
     ("source", "lines"),
     [
@@ -48,6 +58,11 @@ def run(x):
             (),
             id="of an array that the kernel is not given",
         ),
+        pytest.param(_CALLED, ((18, 18),), id="where the function is called"),
+        pytest.param(
+            vary(_CALLED, ("    return out\n", "    return x\n")), (), id="of another result"
+        ),
+        pytest.param(_TYPED, ((12, 12), (18, 18)), id="made in a type of its own"),
     ],
 )
 def test_casts_of_the_host(source: str, lines: tuple[Lines, ...]) -> None:
