@@ -116,14 +116,15 @@ def _typed(material: Material, launch: LaunchRecord, name: str | None) -> Iterat
     """Where the launching function makes an array in a type that it names."""
     made = made_of(material, launch, name) if _argument(material, launch, name) and name else []
     for one in made:
-        if isinstance(one, ast.Call) and any(word.arg == "dtype" and isinstance(
-            word.value, ast.Attribute) and _of_torch(word.value) for word in one.keywords):  # fmt: skip
+        words = one.keywords if isinstance(one, ast.Call) else []
+        if any(word.arg == "dtype" and _of_torch(word.value) for word in words):
             yield lines_of(one)
 
 
-def _of_torch(value: ast.Attribute) -> bool:
+def _of_torch(value: ast.expr) -> bool:
     """A type of the module of torch."""
-    return isinstance(value.value, ast.Name) and value.value.id == "torch"
+    owner = value.value if isinstance(value, ast.Attribute) else None
+    return isinstance(owner, ast.Name) and owner.id == "torch"
 
 
 def _argument(material: Material, launch: LaunchRecord, name: str | None) -> ast.expr | None:
