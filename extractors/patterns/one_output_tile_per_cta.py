@@ -140,6 +140,7 @@ class OneOutputTilePerCta(Pattern):
         Case(PARTIAL_SUM, "one tile per CTA"),
         Case(_EITHER, "split-K / split-KV"),
         Case(SEARCHED, "one tile per CTA"),
+        Case(vary(SEARCHED, ("to = ", "to = tl.load(starts + low) + ")), "one tile per CTA"),
         Case(GROUPED_THREADS, "one row per warp"),
         Case(NORM_BACKWARD_LOCKED, "one row per CTA"),
         Case(DECODE_PART, "split-K / split-KV"),
@@ -288,14 +289,17 @@ class OneOutputTilePerCta(Pattern):
         return persistent(loop, facts.values) or bool(chunk_steps(facts, loop))
 
     def _moves(self, facts: Facts, loop: Node) -> bool:
-        """True when a `while` loop holds stores or finds out where they go. What threads search is
-        where their group begins, or a place in it, when the own block id is added to it, or a place
-        that was looked up for the block before. A loop that waits for a lock moves nothing."""
+        """True when a `while` loop holds stores or finds out where they go. What is searched before
+        them is where a group begins, or a place in it, when the own block id is added to it; or, by
+        threads, a place that was looked up for the block before. A loop that waits for a lock moves
+        nothing."""
         waits = spins(facts)
         stores = [a for a in facts.stores if a.node not in waits]
         if facts.of_threads:
             stores = [a for a in stores if not a.is_atomic]
             stores = [a for a in stores if not _own(a) and not _looked_up(facts, a, loop)]
+        else:
+            stores = [a for a in stores if not _own(a) or a.node.inside(loop)]
         return any(
             store.node.inside(loop) or any(facts.graph.rests_on(v, loop) for v in _places(store))
             for store in stores
