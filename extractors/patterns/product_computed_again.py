@@ -8,9 +8,11 @@ from extractors.patterns.base import Case, NearMiss, Pattern
 from extractors.patterns.cases import ATTENTION, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_pointer import FLASH_POINTER
 from kb.analysis.accesses import Access
+from kb.analysis.block_places import places, tell
 from kb.analysis.chosen_positions import picks_one
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import comparisons, sides
 from kb.analysis.symbolic import AtomKind, Expr, of
 from kb.evidence import Decision
 from kb.ops import CONTRACTIONS, READS, OpKind
@@ -105,6 +107,26 @@ def product(x, w, out, n, K, T: tl.constexpr, TN: tl.constexpr):
 )
 
 
+_SHARED = vary(
+    _ROW,
+    ("row = tl.program_id(0)\n", "head = tl.program_id(0) // 4\n    row = head // 2\n"),
+    ("own = tl.program_id(1) * T", "own = tl.program_id(0) % 4 * T"),
+    ("out + row * n", "out + head * n"),
+)
+_SHARED_TILE = vary(
+    _ROW_TILE,
+    ("    v = ct", "    head = ct.bid(0) // 4\n    v = ct"),
+    ("(ct.bid(0), 0)", "(head // 2, 0)"),
+    ("x, index=(ct.bid(0), ct.bid(1))", "x, index=(head // 2, ct.bid(0) % 4)"),
+    ("out, index=(ct.bid(0), ct.bid(1))", "out, index=(head, ct.bid(0) % 4)"),
+)
+_TAKEN_APART = vary(
+    _SHARED,
+    ("x + row * n + at", "x + (head // 2 * 9 + head % 2) * n + at"),
+    ("own = tl.program_id(0) % 4 * T + ", "own = "),
+)
+
+
 class ProductComputedAgain(Pattern):
     """A product takes another one that does not depend on a block id, and an operand that does: all
     blocks along that axis of the grid compute the first product. Or what is stored lies apart by a
@@ -118,10 +140,20 @@ class ProductComputedAgain(Pattern):
         Case(_CHUNK_TILE, "product computed again by every block along an axis"),
         Case(_ROW, "sum computed again by every block along an axis"),
         Case(_ROW_TILE, "sum computed again by every block along an axis"),
+        Case(_SHARED, "sum computed again by every block along an axis"),
+        Case(_SHARED_TILE, "sum computed again by every block along an axis"),
         Case(_SPLIT, "sum computed again by every block along an axis"),
         Case(_ALL, "sum computed again by every block along an axis"),
     )
     near_misses = (
+        NearMiss(_TAKEN_APART, why="quotient and remainder tell the head together"),
+        NearMiss(
+            vary(
+                _SHARED,
+                ("    v = tl.load", "    if head % 2 == 0:\n        n += 1\n    v = tl.load"),
+            ),
+            why="what a block adds up is not known",
+        ),
         NearMiss(
             vary(_ROW, ("x + row * n + at", "x + row * n + tl.program_id(1) * W + at")),
             why="every block sums its own piece",
@@ -209,7 +241,8 @@ def _products(facts: Facts) -> list[Node | Access]:
             if second is first or takes[0] == takes[1] or not own:
                 continue
             other = _loads(facts, sides[takes.index(False)])
-            if any(_blocks(load) - own for load in other):
+            apart = any(_blocks(load) - own for load in other) or _alike(facts, loads, other)
+            if apart:
                 found |= dict.fromkeys((first, second, *loads))
     return [*found]
 
@@ -226,7 +259,11 @@ def _statistics(facts: Facts) -> list[Node | Access]:
         own = {place for load in loads for place in _places(facts, load)}
         ids = {name for load in loads for name in _ids(facts, load)}
         stores = [s for s in facts.stored_in(total.result) if not s.is_atomic]
-        apart = [s for s in stores if _further(facts, s, own) or _ids(facts, s) - ids]
+        apart = [
+            s
+            for s in stores
+            if _further(facts, s, own) or _ids(facts, s) - ids or _alike(facts, loads, [s])
+        ]
         if apart and len(apart) == len(stores):
             return [total, *loads, *apart]
     return []
@@ -240,8 +277,17 @@ def _of_block(facts: Facts, total: Node, loads: list[Access]) -> bool:
     own = {name for load in loads for name in _ids(facts, load)}
     ids = [facts.values.expr(n.result) for n in above if n.op.kind == OpKind.BLOCK_ID]
     held = [b.op.inputs[0] for load in loads for b in facts.guards(load.node)]
-    chosen = any(facts.graph.roots(condition, OpKind.BLOCK_ID) for condition in held)
+    chosen = any(_chooses(facts, condition, loads) for condition in held)
     return chosen or any(str(one) not in own for one in ids)
+
+
+def _chooses(facts: Facts, condition: str, loads: list[Access]) -> bool:
+    """Whether a condition asks for more of the block than where the loads lie."""
+    above = list(facts.graph.upstream(condition, lambda n: n.op.kind in READS))
+    asked = [a for a in map(facts.access, above) if a is not None]
+    own = places(one for load in loads for one in _index(facts, load))
+    more = [p for p in places(one for a in asked for one in a.index).values() if not tell(own, p)]
+    return bool(more) or any(n.op.kind == OpKind.BLOCK_ID for n in above)
 
 
 def _further(facts: Facts, store: Access, own: set[str]) -> bool:
@@ -250,6 +296,30 @@ def _further(facts: Facts, store: Access, own: set[str]) -> bool:
     tops = [atom for index in _index(facts, store) for atom in index.top()]
     told = {a.text for a in tops if {p.text for arg in a.args for p in arg.top()} & own}
     return own < _places(facts, store) - (told - own)
+
+
+def _alike(facts: Facts, loads: list[Access], others: list[Access]) -> bool:
+    """Whether the places of some accesses tell where all of the loads lie, and are not told by
+    those: blocks that the accesses tell apart load the same."""
+    own = places(one for load in loads for one in _index(facts, load))
+    rest = places(one for access in others for one in _index(facts, access))
+    known = all(map(_known, (*loads, *others))) and not _chosen(facts, loads)
+    told = all(tell(rest, place) for place in own.values())
+    return known and told and not all(tell(own, place) for place in rest.values())
+
+
+def _chosen(facts: Facts, loads: list[Access]) -> bool:
+    """Whether branches on the block say where tiles lie, or comparisons of places that these do not
+    tell say what of them is left out."""
+    own = places(one for load in loads for one in _index(facts, load))
+    values = [v for load in loads for v in (*load.address, load.mask) if v is not None]
+    above = {n for v in values for n in facts.graph.upstream(v, lambda n: n.op.kind in READS)}
+    forks = [n for n in above if n.op.kind in (OpKind.IF, OpKind.IF_EXPRESSION)]
+    asked = [n for load in loads for n in comparisons(facts, load.mask)]
+    compared = places(side for n in asked for side in sides(facts, n))
+    return any(facts.graph.roots(n.op.inputs[0], OpKind.BLOCK_ID) for n in forks) or not all(
+        tell(own, place) for place in compared.values()
+    )
 
 
 def _ids(facts: Facts, access: Access) -> set[str]:
