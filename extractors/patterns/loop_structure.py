@@ -22,8 +22,9 @@ from extractors.patterns.cases_threads import PRODUCT_BLOCKED_THREADS
 from extractors.patterns.cases_walks import GROUP, LINEAR, LINEAR_APART, ROWS_WALKED_THREADS
 from extractors.patterns.fast_path import ITEMS, simpler_way
 from extractors.patterns.narrow_rest import REST, rest_loops
-from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE, SCANS
+from extractors.patterns.scans import SCAN_POINTER, SCAN_TILE
 from extractors.patterns.static_unrolling import OFFSETS
+from kb.analysis.carried_scans import SCANS
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.loops import Loop, Role, persistent

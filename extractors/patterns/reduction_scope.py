@@ -18,7 +18,7 @@ from extractors.patterns.cases_rows_threads import (
 )
 from extractors.patterns.cases_threads import FLASH_THREADS, PRODUCT_THREADS, TREE_THREADS
 from extractors.patterns.cluster_sums import CLUSTER_THREADS, cluster_sums
-from extractors.patterns.scans import SCANS
+from kb.analysis.carried_scans import SCANS
 from kb.analysis.declared import declared_at
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node

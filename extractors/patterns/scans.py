@@ -10,7 +10,7 @@ from extractors.patterns.cases_kept import RUNNING_BY_PRODUCT
 from extractors.patterns.cases_rows import LAYER_NORM_POINTER, PARTIAL_SUM
 from extractors.patterns.cases_rows_threads import ROW_NORM_THREADS
 from kb.analysis.accesses import Access
-from kb.analysis.carried_sums import leads
+from kb.analysis.carried_scans import SCANS, carried_scans
 from kb.analysis.diagonals import triangle_products
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
@@ -19,7 +19,6 @@ from kb.analysis.symbolic import AtomKind
 from kb.evidence import Decision
 from kb.ops import OpKind
 
-SCANS = (OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN)
 SCAN_TILE = (
     TILE
     + """
@@ -40,7 +39,7 @@ def row(x, out, n, T: tl.constexpr):
     tl.store(out + tl.program_id(0) * n + at, tl.cumsum(v, axis=0), mask=at < n)
 """
 )
-_CARRIED = (
+CARRIED = (
     POINTER
     + """
 @triton.jit
@@ -98,7 +97,19 @@ class Scans(Pattern):
         Case(RUNNING_BY_PRODUCT, "scan of a resident tile"),
         Case(SCAN_TILE, "scan of a resident tile"),
         Case(SCAN_POINTER, "scan of a resident tile"),
-        Case(_CARRIED, "scan tile by tile with a carried total"),
+        Case(CARRIED, "scan tile by tile with a carried total"),
+        Case(
+            vary(
+                CARRIED,
+                (
+                    "        tl.store(out + own + at, before + tl.cumsum(v, axis=0)",
+                    "        if T > 64:\n            w = tl.cumsum(v, axis=0, reverse=True)\n"
+                    "        else:\n            w = tl.cumsum(v, axis=0)\n"
+                    "        tl.store(out + own + at, before + w",
+                ),
+            ),
+            "scan tile by tile with a carried total",
+        ),
         Case(_SEQUENTIAL, "sequential scan"),
         Case(_SEQUENTIAL_POINTER, "sequential scan"),
         Case(_SEQUENTIAL_THREADS, "sequential scan"),
@@ -106,7 +117,7 @@ class Scans(Pattern):
     )
     near_misses = (
         NearMiss(
-            vary(_CARRIED, ("before + tl.cumsum", "tl.cumsum")),
+            vary(CARRIED, ("before + tl.cumsum", "tl.cumsum")),
             why="the total is not added",
             value="scan tile by tile with a carried total",
         ),
@@ -134,8 +145,9 @@ class Scans(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         found: dict[str, list[Node | Access]] = {}
+        carried = {scan: added for _, scan, added in carried_scans(facts)}
         for node in facts.graph.of(*SCANS):
-            added = self._carried(facts, node)
+            added = carried.get(node, [])
             value = "scan tile by tile with a carried total" if added else "scan of a resident tile"
             found.setdefault(value, []).extend((node, *added))
         if running := triangle_products(facts):
@@ -148,17 +160,6 @@ class Scans(Pattern):
                 found.setdefault("sequential scan", []).extend((loop.node, *stored))
         for value, where in found.items():
             yield self.decide(facts, value, where)
-
-    def _carried(self, facts: Facts, scan: Node) -> list[Node]:
-        """Additions of what a loop carried to the outcome of a scan in it."""
-        loop = facts.loop(scan.loop)
-        return [
-            user
-            for user in (facts.graph.users(scan.result) if loop is not None else ())
-            if user.op.kind == OpKind.ADD
-            for state in (loop.carried if loop is not None else ())
-            if state.role is not Role.COUNTER and leads(facts.graph, user.result, state.argument)
-        ]
 
     def _written(self, facts: Facts, loop: Loop) -> list[Node | Access]:
         """Stores of the sum so far, in every round of a loop to another place, with what makes the
