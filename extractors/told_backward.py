@@ -157,6 +157,20 @@ def loss_beside(detection: Detection, host: Sequence[Decision]) -> Iterator[Deci
         yield pattern.decide(facts, BOTH, [*beside, *ahead])
 
 
+def with_gradients(host: Sequence[Decision], detection: Detection) -> list[Decision]:
+    """What the host tells of a kernel of the backward pass alone, with where it stores several
+    gradients."""
+    stores = [s for s in detection.facts.stores if s.array is not None]
+    several = len({s.array for s in stores}) > 1
+    lines = {s.node.lines for s in stores if several and detection.facts.feeding(s.value)}
+    return [
+        replace(d, lines=tuple(sorted({*d.lines, *lines})))
+        if (d.pattern, d.value, d.file) == (PASSES, APART, None)
+        else d
+        for d in host
+    ]
+
+
 def gradient_alone(detection: Detection, host: HostFacts) -> Iterator[Decision]:
     """A kernel that computes a gradient and nothing of the forward pass, where no class of
     torch.autograd says so: its head, its launches, and where it stores the gradient."""

@@ -29,6 +29,7 @@ from extractors.told_backward import (
     gradients_together,
     loss_beside,
     results_read,
+    with_gradients,
     with_saved,
 )
 from extractors.told_casts import with_host_casts
@@ -142,7 +143,7 @@ def told_together(detection: Detection, facts: HostFacts) -> tuple[Decision, ...
     if any(d.axis == ROUNDING and d.pattern != FUSED for d in (*program, *host)):
         host = [d for d in host if d.pattern != FUSED]
     program, host = with_gates(program, host)
-    cuts = [d for d in host if d.axis == CUT and d.pattern != REPEATED]
+    cuts = with_gradients([d for d in host if d.axis == CUT and d.pattern != REPEATED], detection)
     cuts = [d for d in cuts if d.value != LATER or len(cuts) == 1]
     stages = [d for d in host if d.pattern == STAGES]
     rest = [d for d in host if (d.axis != CUT or d.pattern == REPEATED) and d.pattern != STAGES]

@@ -212,6 +212,9 @@ def test_a_kernel_of_the_backward_pass(text: str, together: int, again: int) -> 
     rows = told_together(detect(found.facts.kernel, found.host), found.host)
     assert [d.axis for d in rows if d.value == TOGETHER] == ["fusion"] * together
     assert [d.axis for d in rows if d.value == "recompute activation"] == ["recompute"] * again
+    places = {at for d in rows if d.axis == "kernel_boundaries" for at, _ in d.lines}
+    stores = {at for at, one in enumerate(text.splitlines(), 1) if "tl.store(d" in one}
+    assert (stores <= places) is bool(together)
 
 
 READ = """
