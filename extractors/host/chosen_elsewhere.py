@@ -4,7 +4,8 @@ the kernel of another launcher, or a computation of the framework."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from extractors.host.backends import asks
@@ -27,9 +28,28 @@ _MARKS = frozenset({"jit", "kernel"})
 """Decorators of Triton and cuTile that make a kernel of a function."""
 
 
-def chosen_elsewhere(material: Material) -> Iterator[Decision]:
+def with_choices_elsewhere(material: Material, rows: Sequence[Decision]) -> list[Decision]:
+    """The decisions, with those of other modules; what this module answers there belongs to what it
+    chooses itself by such tests."""
+    told = [*rows]
+    for one in _chosen_elsewhere(material):
+        same = next((i for i, row in enumerate(told) if one.file is None and _alike(row, one)), -1)
+        if same < 0:
+            told.append(one)
+        else:
+            lines = tuple(sorted({*told[same].lines, *one.lines}))
+            told[same] = replace(told[same], lines=lines)
+    return told
+
+
+def _alike(one: Decision, other: Decision) -> bool:
+    """Whether two decisions are a choice by tests of the same kind."""
+    return (one.axis, one.value, one.file) == (other.axis, other.value, other.file)
+
+
+def _chosen_elsewhere(material: Material) -> Iterator[Decision]:
     """Tests of other modules with a launcher of this kernel on one side alone; of those that this
-    module answers, what it makes the answer of."""
+    module answers, and that hold for the kernel, what it makes the answer of."""
     loader = material.loader
     if loader is None or material.launched_elsewhere or not material.launches:
         return
@@ -93,8 +113,8 @@ def _launchers(material: Material) -> list[str]:
 def _chosen(
     loader: ModuleLoader, module: str, other: str, name: str
 ) -> Iterator[tuple[str, ast.expr, frozenset[str]]]:
-    """Tests of another module with a launcher on one side alone, with its path and the names that
-    it takes from the module of the launcher."""
+    """Tests of another module with a launcher on one side alone, with its path and, where they hold
+    for the launcher, the names that it takes from the module of that."""
     text = loader.source(other)
     tree = _tree(text[1]) if text is not None and name in text[1] else None
     if text is None or tree is None:
@@ -108,9 +128,13 @@ def _chosen(
         for one in node.names
     )
     for called in held:
-        tests = [f.at for f in forks(tree, _kernels(tree) | {called}) if f.instead(called)]
-        tests += [one.test for one in each(tree, ast.IfExp) if _either(one, called)]
-        yield from ((text[0], test, own) for test in tests)
+        for fork in forks(tree, _kernels(tree) | {called}):
+            if fork.instead(called):
+                holds = called in fork.sides[0] and not isinstance(fork.at, ast.UnaryOp)
+                yield text[0], fork.at, own if holds else frozenset()
+        for one in each(tree, ast.IfExp):
+            if _either(one, called):
+                yield text[0], one.test, own if _last(one.body) == called else frozenset()
 
 
 def _either(choice: ast.IfExp, called: str) -> bool:

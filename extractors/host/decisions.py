@@ -9,7 +9,7 @@ from extractors.host.ahead import gradient_ahead
 from extractors.host.alternatives import even_flags, optional, split_counts, variants
 from extractors.host.backends import by_backend
 from extractors.host.backwards import worked_out
-from extractors.host.chosen_elsewhere import chosen_elsewhere
+from extractors.host.chosen_elsewhere import with_choices_elsewhere
 from extractors.host.compact import compacted, of_both, turned_over
 from extractors.host.compiler_options import arithmetic
 from extractors.host.configurations import config_lines, pruned, search_lines
@@ -108,7 +108,7 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += told(material)
     rows += by_device(material, rows)
     rows = led_elsewhere(material, with_views(_joined(rows)), _OPTIONS)
-    return (*rows, *chosen_elsewhere(material))
+    return tuple(with_choices_elsewhere(material, rows))
 
 
 def _joined(rows: list[Decision]) -> list[Decision]:

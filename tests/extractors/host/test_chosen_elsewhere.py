@@ -71,7 +71,27 @@ def test_a_launcher_chosen_elsewhere(read: Read, near: str, lines: list[int]) ->
     assert [at[0] for d in told for at in d.lines] == lines
 
 
-def test_what_the_module_answers(read: Read) -> None:
-    found = read(_MAIN, "k", pkg__near=_NEAR).decisions
-    own = {d.axis: d.lines for d in found if d.file is None and d.value.startswith(("heur", "if"))}
-    assert own == {"algorithm_selection": ((7, 7), (9, 9)), "arch_dispatch": ((9, 9),)}
+_OPPOSITE = vary(_NEAR, ("return run(x, y)", "return torch.add(x, y)"),
+                 ("return torch.matmul(x, y)", "return run(x, y)"))  # fmt: skip
+_HERE = vary(
+    _MAIN,
+    ("def run(x, y):\n", "def run(x, y):\n    if x.shape[0] == 9:\n"
+     "        return torch.add(x, y)\n"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("main", "near", "lines"),
+    [
+        pytest.param(_MAIN, _NEAR, [7, 9], id="what holds for the kernel"),
+        pytest.param(_MAIN, _OPPOSITE, [], id="what holds for the other side"),
+        pytest.param(_HERE, _NEAR, [7, 9, 11], id="with what is chosen here"),
+    ],
+)
+def test_what_the_module_answers(read: Read, main: str, near: str, lines: list[int]) -> None:
+    found = [d for d in read(main, "k", pkg__near=near).decisions if d.file is None]
+    assert [[at for at, _ in d.lines] for d in found if d.axis == "algorithm_selection"] == (
+        [lines] if lines else []
+    )
+    asked = [d.lines for d in found if d.axis == "arch_dispatch"]
+    assert asked == ([((9, 9),)] if lines else [])
