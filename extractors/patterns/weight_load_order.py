@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from extractors.patterns.added_after_product import BIASED, BIASED_TILE
 from extractors.patterns.base import Case, NearMiss, Pattern
-from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, PRODUCT, vary
+from extractors.patterns.cases import ATTENTION, ATTENTION_POINTER, POINTER, PRODUCT, TILE, vary
 from extractors.patterns.cases_pointer import DECODE_PART
 from extractors.patterns.cases_rows import (
     ADD_POINTER,
@@ -58,6 +58,31 @@ _GROUPED_TILE = vary(ROW_NORM, ("ct.gather(w, at,", "ct.gather(w, (row % 8, at),
 _HALVES = vary(ADD_POINTER, ("tl.load(y + at", "tl.load(x + n + at"))
 _FROM_THE_END = "N // T * T - j + lanes".join(ROW_NORM_CHUNKS_POINTER.rsplit("j + lanes", 1))
 
+_RESIDENT = (
+    POINTER
+    + """
+@triton.jit
+def square(a, b, out, T: tl.constexpr):
+    row = tl.arange(0, T)
+    at = tl.program_id(0) * T * T + row[:, None] * T + row[None, :]
+    x = tl.load(a + at)
+    y = tl.load(b + at)
+    tl.store(out + at, tl.dot(x, y))
+"""
+)
+_RESIDENT_TILE = (
+    TILE
+    + """
+@ct.kernel
+def square(a, b, out, T: Int):
+    i = ct.bid(0)
+    x = ct.load(a, index=(i, 0), shape=(T, T))
+    y = ct.load(b, index=(0, i), shape=(T, T))
+    acc = ct.mma(x, y, ct.full((T, T), 0.0, dtype=ct.float32))
+    ct.store(out, index=(i, i), tile=acc)
+"""
+)
+
 
 class WeightLoadOrder(Pattern):
     """Loads that no block id moves, or that meet a reduction only where it is stored, do not depend
@@ -89,9 +114,18 @@ class WeightLoadOrder(Pattern):
         Case(ROW_NORM_CHUNKS, "weights after the statistics"),
         Case(ROW_NORM_CHUNKS_POINTER, "weights after the statistics"),
         Case(_HALVES, "independent of the compute"),
+        Case(_RESIDENT, "independent of the product"),
+        Case(_RESIDENT_TILE, "independent of the product"),
         Case(_FROM_THE_END, "later sweep backwards, from the chunk read last"),
     )
     near_misses = (
+        NearMiss(
+            vary(_RESIDENT, ("tl.load(b + at", "tl.load(a + at")), why="one tile, taken twice"
+        ),
+        NearMiss(
+            vary(_RESIDENT_TILE, ("ct.load(b, index=(0, i)", "ct.load(a, index=(i, 0)")),
+            why="one tile, taken twice",
+        ),
         NearMiss(
             CENTRED_THREADS,
             why="what is loaded again is the row itself, centred",
@@ -189,6 +223,9 @@ class WeightLoadOrder(Pattern):
         if facts.score_products:
             return
         summed = [p for p in facts.contractions if p.loop is not None]
+        if not summed and not facts.of_threads:
+            yield from self._resident(facts)
+            return
         _, others = self._beside(facts, summed)
         loops = {p.loop for p in summed}
         others = [a for a in others if facts.types.shape(a.value) and a.loop not in loops]
@@ -196,6 +233,14 @@ class WeightLoadOrder(Pattern):
             late = [a for a in others if any(self._waits(facts, a, p) for p in summed)]
             value = "operands after the product" if late else "independent of the product"
             yield self.decide(facts, value, others)
+
+    def _resident(self, facts: Facts) -> Iterable[Decision]:
+        """Tiles of several arrays that a kernel without a loop around its products holds, none of
+        which is found by what another product gave."""
+        loads = [a for a in facts.loads if facts.types.shape(a.value) and a.loop is None]
+        late = any(self._waits(facts, a, p) for a in loads for p in facts.contractions)
+        if several(loads) and not late:
+            yield self.decide(facts, "independent of the product", loads)
 
     def _streamed(self, facts: Facts) -> Iterable[Decision]:
         """Operands of both products of an attention that one loop loads."""
