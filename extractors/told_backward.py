@@ -13,6 +13,7 @@ from extractors.host.passes import AHEAD, APART, HANDED_ON, PASSES
 from extractors.host.render import leaves
 from extractors.host.saved import INPUTS, SAVED, results
 from extractors.host.values import Expr, Value
+from extractors.patterns.cross_cta_accumulation import CrossCtaAccumulation
 from extractors.patterns.loss_with_gradient import BOTH, LossWithGradient
 from extractors.patterns.recompute_from_statistics import RecomputeFromStatistics
 from extractors.patterns.results_of_one_pass import ResultsOfOnePass
@@ -21,7 +22,9 @@ from kb.analysis.composed_steps import gates, softmax_gradients
 from kb.analysis.derivatives import differentiated, retaken
 from kb.analysis.facts import Facts
 from kb.analysis.graph import VIEWS, Lines, Node
+from kb.analysis.loops import Role
 from kb.analysis.rebuilt import coefficients, decays_by, normalised
+from kb.analysis.symbolic import AtomKind
 from kb.evidence import AxisKind, Decision
 from kb.ops import OpKind
 
@@ -120,10 +123,11 @@ def _place(value: Value) -> object:
 
 def gradients_together(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:
     """Several arrays that a kernel which only a backward pass leads to stores, unless the program
-    tells itself what it joins."""
+    tells itself what it joins; and sums that its blocks own."""
     pattern = ResultsOfOnePass()
     if not any(d.pattern == PASSES and d.value == APART for d in host):
         return
+    yield from _owned(detection, host)
     if any(d.axis == pattern.axis for d in detection.decisions):
         return
     stores: dict[str, Access] = {}
@@ -135,6 +139,30 @@ def gradients_together(detection: Detection, host: Sequence[Decision]) -> Iterat
         graph = detection.facts.graph
         made = [graph.producer(graph.core(store.value)) for store in stores.values()]
         yield pattern.decide(detection.facts, TOGETHER, [*made, *stores.values()])
+
+
+def _owned(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:
+    """Gradients that loops sum and that are stored, plainly, at the block's own place, where nobody
+    tells of anything else that becomes of sums."""
+    facts, pattern = detection.facts, CrossCtaAccumulation()
+    told = any(d.axis == pattern.axis for d in (*detection.decisions, *host))
+    if told or facts.of_threads or any(s.is_atomic for s in facts.stores):
+        return
+    sums = [
+        s
+        for loop in facts.loops
+        for state in loop.of(Role.ACCUMULATOR, Role.SUM)
+        for s in facts.stored_in(state.result)
+        if not s.node.inside(loop.node)
+    ]
+    own = [s for s in sums if any(a.kind is AtomKind.BLOCK for e in s.index for a in e.atoms())]
+    if own and len(own) == len(sums):
+        ids = [
+            n
+            for n in facts.graph.of(OpKind.BLOCK_ID)
+            if any(facts.graph.rests_on(v, n) for s in own for v in s.address)
+        ]
+        yield pattern.decide(facts, "exclusive ownership", dict.fromkeys((*ids, *own)))
 
 
 def loss_beside(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:

@@ -263,3 +263,32 @@ def test_results_read_back(changes: tuple[tuple[str, str], ...], told: bool) -> 
     decisions = told_together(detect(found.facts.kernel, found.host), found.host)
     values = {d.value for d in decisions if d.axis == "recompute"}
     assert ("results of the forward pass read back" in values) is told
+
+
+_ROUNDS = vary(
+    _BACK,
+    ("dx, dw, T: tl.constexpr):", "dx, dw, n, T: tl.constexpr):"),
+    ("    e = tl.exp(tl.load(x + at))\n    up = tl.load(g + at)\n",
+     "    e = tl.exp(tl.load(x + at))\n    up = tl.zeros([T], tl.float32)\n"
+     "    for i in range(n):\n        up += tl.load(g + i * T + at)\n"),
+    ("dx, dw, T=128)", "dx, dw, 8, T=128)"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param(_ROUNDS, True, id="summed and stored by one block"),
+        pytest.param(_BACK, False, id="nothing is summed"),
+        pytest.param(
+            vary(_ROUNDS, ("tl.store(dw + at, ", "tl.atomic_add(dw + at, ")), False, id="an atomic"
+        ),
+        pytest.param(vary(_ROUNDS, ("        back[", "        ahead["), (
+            "(g, x, w, dx, dw, 8, T=128)", "(x, w, dx, T=128)")), False, id="never launched"),
+    ],
+)  # fmt: skip
+def test_sums_that_blocks_own(text: str, told: bool) -> None:
+    found = subject(text)
+    rows = told_together(detect(found.facts.kernel, found.host), found.host)
+    owned = [d for d in rows if d.axis == "cross_cta_reduction"]
+    assert any(d.value == "exclusive ownership" for d in owned) is told
