@@ -13,6 +13,7 @@ from extractors.patterns.weight_hoisted import WeightHoisted
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
+from kb.analysis.idioms import sides
 from kb.analysis.loops import Loop, Role, persistent
 from kb.analysis.record_fields import struct_of
 from kb.analysis.symbolic import AtomKind
@@ -23,7 +24,7 @@ _WHOLE = ("i", "u")
 """How the names of types of whole numbers begin."""
 
 _RUN = (AtomKind.LOADED, AtomKind.BLOCK, AtomKind.EXTENT)
-_STOPS = READS | COMPARISONS
+_PLACED = (AtomKind.LANE, AtomKind.BLOCK, AtomKind.INDUCTION)
 _DECAY = (
     POINTER
     + """
@@ -37,6 +38,14 @@ def scan(x, fade, h0, out, n, T: tl.constexpr):
         h = h * tl.exp(by) + tl.load(x + i * T + at)
         tl.store(out + i * T + at, h)
 """
+)
+_LIMIT = vary(
+    _DECAY,
+    (
+        "h * tl.exp(by) + tl.load(x + i * T + at)",
+        "h + tl.where(tl.load(x + i * T + at) > by, 1.0, 2.0)",
+    ),
+    ("    h = tl.load(h0 + at)\n", "    h = tl.zeros([T], tl.float32)\n"),
 )
 _RESULT = vary(_DECAY, ("h * tl.exp(by) +", "h * tl.exp(tl.load(fade + own)) +"))
 _HEADS = (
@@ -87,6 +96,7 @@ class KeptOverRounds(Pattern):
         Case(FLASH_POINTER, "load once per CTA"),
         Case(FLASH_THREADS, "load once per CTA"),
         Case(_DECAY, "load once per CTA"),
+        Case(_LIMIT, "load once per CTA"),
         Case(_HEADS, "load once per round of the outer loop"),
         Case(_BATCHES, "load once per CTA"),
     )
@@ -99,6 +109,9 @@ class KeptOverRounds(Pattern):
             vary(_DECAY, ("h * tl.exp(by) +", "h +"), ("range(n)", "range(by)")), why="a length"
         ),
         NearMiss(vary(_DECAY, ("h * tl.exp(by) +", "h +"), ("x + i", "x + by + i")), why="a place"),
+        NearMiss(
+            vary(_LIMIT, ("tl.load(x + i * T + at) > by", "at + i > by")), why="where a part begins"
+        ),
         NearMiss(NORM_PERSISTENT, why="the loop goes over work items: told there"),
         NearMiss(_STRIPS, why="every round stores a part of its own: told there"),
         NearMiss(SOFTMAX_CHUNKS, why="every round loads what it needs"),
@@ -141,13 +154,24 @@ def _few(facts: Facts, loop: Loop) -> bool:
 
 def _places(facts: Facts) -> frozenset[str]:
     """Loaded numbers that are starts, lengths or indices: they stand in an address or a bound, or
-    are compared in order; and whole numbers."""
+    are compared with a place; and whole numbers."""
     exprs = [facts.values.expr(v) for x in facts.loops for v in (x.low, x.high) if v is not None]
-    exprs += [facts.values.expr(v) for n in facts.graph.of(*COMPARISONS) for v in n.op.inputs[:2]]
+    exprs += [e for n in facts.graph.of(*COMPARISONS) if _of_places(facts, n)
+              for e in sides(facts, n)]  # fmt: skip
     named = {a.value for e in exprs for a in e.atoms() if a.kind is AtomKind.LOADED}
     whole = {a.value for a in facts.loads if facts.types.dtype(a.value).startswith(_WHOLE)}
     single = {a.value for a in facts.loads if not facts.types.shape(a.value)}
     return frozenset(facts.offset_loads | (named & single) | (whole & single))
+
+
+def _of_places(facts: Facts, node: Node) -> bool:
+    """Whether a comparison asks where a lane, a block or a round is."""
+    return facts.of_threads or any(side.has(*_PLACED) for side in sides(facts, node))
+
+
+def _stops(facts: Facts, node: Node) -> bool:
+    """Loads, and comparisons of places."""
+    return node.op.kind in READS or (node.op.kind in COMPARISONS and _of_places(facts, node))
 
 
 def _kept(facts: Facts, loop: Loop) -> list[Access]:
@@ -162,7 +186,7 @@ def _kept(facts: Facts, loop: Loop) -> list[Access]:
     results = [c.next for c in loop.carried if c.role is not Role.COUNTER]
     results += [s.value for s in facts.stores if s.node.inside(loop.node)]
     taken = _taken_in(facts, loop.node, results)
-    reached = facts.graph.made_from(taken, before, lambda n: n.op.kind in _STOPS)
+    reached = facts.graph.made_from(taken, before, lambda n: _stops(facts, n))
     return [a for n, a in before.items() if n in reached]
 
 
@@ -175,7 +199,7 @@ def _taken_in(facts: Facts, loop: Node, values: list[str]) -> list[str]:
         made = facts.graph.producer(value)
         if made is not None and not made.inside(loop):
             taken.append(value)
-        elif made is not None and made.op.kind not in _STOPS:
+        elif made is not None and not _stops(facts, made):
             new = [v for v in facts.graph.feeds(value) if v not in seen]
             seen.update(new)
             pending += new

@@ -106,6 +106,10 @@ class StationaryOperandChoice(Pattern):
         Case(_ROWS, _VECTOR),
         Case(_ROWS_TILE, _VECTOR),
         Case(_LINEAR, "row tile of the scores kept, columns streamed"),
+        Case(
+            vary(_LINEAR, ("0.0)\n        acc", "0.0)\n        s = tl.exp2(s)\n        acc")),
+            "row tile of the scores kept, columns streamed",
+        ),
         Case(vary(PRODUCT_POINTER, ("dot(x, y)", "dot(x, y * 0.5 + 1.0)")), "C-stationary GEMM"),
         Case(vary(_BESIDE, (_ADDS, _ADDS + _OTHER)), "C-stationary GEMM"),
         Case(vary(_BESIDE, (_ADDS, _OTHER + _ADDS)), "C-stationary GEMM"),
@@ -270,9 +274,10 @@ class StationaryOperandChoice(Pattern):
         if stays[0] == stays[1] or not (streams[0] or streams[1]):
             return None
         kept = self._kept(facts, loop)
+        side = ("row", "columns") if stays[0] else ("column", "rows")
+        scores = "{} tile of the scores kept, {} streamed".format(*side)
         if product not in facts.score_products and self._chained(facts, product, loop):
-            side = ("row", "columns") if stays[0] else ("column", "rows")
-            return "{} tile of the scores kept, {} streamed".format(*side), kept
+            return scores, kept
         if product not in facts.score_products:
             return "weight-stationary persistent", kept
         first = queries_first(facts, product)
@@ -281,7 +286,8 @@ class StationaryOperandChoice(Pattern):
             rescaled = any(e.rescale and e.node.inside(loop) for e in facts.exponentials)
             first = stays[0] if rescaled else None
         if first is None:
-            return None
+            plain = not facts.of_threads and self._chained(facts, product, loop)
+            return (scores, kept) if plain else None
         return ("Q-stationary (loop KV)" if stays[0] == first else "KV-stationary (loop Q)"), kept
 
     def _kept(self, facts: Facts, loop: Node) -> list[Access]:
