@@ -226,9 +226,15 @@ def made_of(
     material: Material, launch: LaunchRecord, name: str, *, callers: bool = False
 ) -> list[ast.expr]:
     """What a launch hands over, as the launching function makes it, with all that it may be; with
-    `callers`, what they make where that function makes nothing."""
+    `callers`, what they make where that function makes nothing or lays out alone what they give."""
     made, own = _made(material, launch, name)
-    return own if own or not callers else made
+    laid = all(_laid(one) for one in own if isinstance(one, ast.Call))
+    return made if callers and laid else own
+
+
+def _laid(call: ast.Call) -> bool:
+    """A method that gives the array itself where it is contiguous."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr == "contiguous"
 
 
 def _made(

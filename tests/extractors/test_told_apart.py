@@ -76,6 +76,19 @@ def test_out_of_place_stands_where_it_is_stored_and_made() -> None:
     assert decision.lines == ((6, 6), (10, 10), (13, 13), (14, 14))
 
 
+def test_an_output_that_is_only_laid_out_is_told_with_where_a_caller_made_it() -> None:
+    text = vary(
+        _TWICE,
+        (
+            "def run(x):\n    out = torch.empty_like(x)\n",
+            "def run(x, y):\n    out = y.contiguous()\n",
+        ),
+    )
+    found = subject(text + "\ndef outer(x):\n    y = torch.empty_like(x)\n    return run(x, y)\n")
+    told = kept_apart(detect(found.facts.kernel), found.host, ())
+    assert [(18, 18) in d.lines for d in told] == [True]
+
+
 def test_an_output_that_is_handed_over_as_a_view_is_told_with_where_it_was_made() -> None:
     found = subject(vary(_TWICE, ("(x, out, x", "(x, out.view(-1), x")))
     told = kept_apart(detect(found.facts.kernel), found.host, ())
