@@ -143,9 +143,10 @@ def gradients_together(detection: Detection, host: Sequence[Decision]) -> Iterat
 
 def _owned(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:
     """Gradients that loops sum and that are stored, plainly, at the block's own place, where nobody
-    tells of anything else that becomes of sums."""
+    tells of anything else that becomes of sums, and no array goes from kernel to kernel."""
     facts, pattern = detection.facts, CrossCtaAccumulation()
     told = any(d.axis == pattern.axis for d in (*detection.decisions, *host))
+    told = told or any(d.pattern == HANDED_ON for d in host)
     if told or facts.of_threads or any(s.is_atomic for s in facts.stores):
         return
     sums = [

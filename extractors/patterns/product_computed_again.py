@@ -146,6 +146,7 @@ class ProductComputedAgain(Pattern):
         Case(_ALL, "sum computed again by every block along an axis"),
     )
     near_misses = (
+        NearMiss(vary(_SHARED_TILE, ("shape=(1, W)", "shape=(1, 1)")), why="one element"),
         NearMiss(_TAKEN_APART, why="quotient and remainder tell the head together"),
         NearMiss(
             vary(
@@ -253,6 +254,8 @@ def _statistics(facts: Facts) -> list[Node | Access]:
     for total in facts.reductions:
         loads = [a for a in _loads(facts, total.op.inputs[0]) if a.value not in facts.offset_loads]
         if facts.graph.roots(total.op.inputs[0], *CONTRACTIONS) or picks_one(facts, total):
+            continue
+        if all(extent == "1" for extent in facts.types.shape(total.op.inputs[0])):
             continue
         if not loads or not all(map(_known, loads)) or _of_block(facts, total, loads):
             continue

@@ -27,7 +27,7 @@ from extractors.patterns.cases_threads import PRODUCT_ROW_THREADS, PRODUCT_THREA
 from extractors.patterns.scans import CARRIED
 from extractors.patterns.streamed_steps import STREAM, STREAM_PARTS
 from kb.analysis.accesses import Access
-from kb.analysis.carried_scans import carried_scans
+from kb.analysis.carried_scans import serial_scans
 from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.idioms import partial_reductions
@@ -190,6 +190,11 @@ class SplitReduction(Pattern):
     near_misses = (
         NearMiss(vary(CARRIED, ("before + tl.c", "tl.c")), why="every tile has a scan of its own"),
         NearMiss(
+            vary(CARRIED, ("own = tl.program_id(0) * n", "own = tl.program_id(0) * T")),
+            why="blocks take tiles of one row",
+            value=SERIAL,
+        ),
+        NearMiss(
             vary(_COLUMN_SUMS, *_BY_ROWS, ("parts + i * N + at", "parts + i + at")),
             why="the places of a window",
         ),
@@ -333,10 +338,9 @@ class SplitReduction(Pattern):
         elif not found and (sums := rows_summed(facts)):
             if all(_of_no_block(facts, loop) and _bound(facts, loop) for loop, _ in sums):
                 yield self.decide(facts, SERIAL, [n for loop, s in sums for n in (loop.node, s)])
-        elif not found and (scans := carried_scans(facts)):
-            if all(_from_the_first(facts, loop) for loop, _, _ in scans):
-                nodes = [n for loop, scan, added in scans for n in (loop.node, scan, *added)]
-                yield self.decide(facts, SERIAL, nodes)
+        elif not found and (scans := serial_scans(facts)):
+            nodes = [n for loop, scan, added in scans for n in (loop.node, scan, *added)]
+            yield self.decide(facts, SERIAL, nodes)
 
 
 def _products(facts: Facts) -> list[Node]:
@@ -367,12 +371,6 @@ def _bound(facts: Facts, loop: Loop) -> bool:
     if high is None or high.constant is not None:
         return False
     return not (facts.of_threads and facts.values.compile_time(high))
-
-
-def _from_the_first(facts: Facts, loop: Loop) -> bool:
-    """Whether every block begins a loop at the same number, whatever its own is."""
-    low = facts.values.expr(loop.low) if loop.low is not None else None
-    return low is None or not low.has(AtomKind.BLOCK, AtomKind.BLOCKS)
 
 
 def _of_no_block(facts: Facts, loop: Loop) -> bool:

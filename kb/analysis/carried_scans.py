@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from kb.analysis.accesses import Access
 from kb.analysis.carried_sums import leads
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, VIEWS, Node
 from kb.analysis.loops import Loop, Role
+from kb.analysis.symbolic import AtomKind
 from kb.ops import OpKind
 
 SCANS = (OpKind.CUMSUM, OpKind.CUMPROD, OpKind.SCAN)
@@ -28,3 +30,28 @@ def carried_scans(facts: Facts) -> list[tuple[Loop, Node, list[Node]]]:
         if loop is not None and added:
             found.append((loop, scan, added))
     return found
+
+
+def serial_scans(facts: Facts) -> list[tuple[Loop, Node, list[Node]]]:
+    """The same, where all begin with the first tile of what a block scans; none where blocks take
+    the tiles of one row among each other."""
+    found = carried_scans(facts)
+    return found if all(_from_the_first(facts, loop) for loop, _, _ in found) else []
+
+
+def _from_the_first(facts: Facts, loop: Loop) -> bool:
+    low = facts.values.expr(loop.low) if loop.low is not None else None
+    if low is not None and low.has(AtomKind.BLOCK, AtomKind.BLOCKS):
+        return False
+    inside = [a for a in facts.loads if a.node.inside(loop.node)]
+    return not any(_beside(facts, a) for a in inside) and not facts.walks_chunk(loop)
+
+
+def _beside(facts: Facts, access: Access) -> bool:
+    """Whether neighbouring blocks load neighbouring tiles: a block id counts tiles."""
+    return any(
+        any(a.kind is AtomKind.BLOCK for a in factors)
+        and any(a.value in facts.tile_extents for a in factors)
+        for index in access.index
+        for factors, _ in index.terms
+    )
