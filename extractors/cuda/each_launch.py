@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from extractors.cuda import nodes as n
 from extractors.cuda.block_size import place
@@ -23,15 +24,48 @@ _ASKED = frozenset(
 """Calls about a kernel or a device that lasts, which take microseconds or more. Source: CUDA
 Runtime API 13.0, execution control, occupancy, device management."""
 
-_COMPARED = ("<", "<=", ">", ">=")
+MAX_STEPS = 40
+"""Names that a call is followed through to the kernels that it is about."""
 
 
-def at_each_launch(function: n.Definition, library: Library) -> Iterator[tuple[int, Habit]]:
-    """Those calls of a function that launches a kernel, with their lines: by itself, or in a
-    function that it calls and that launches nothing."""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One such call: its line, and `kernels`, those that it names (none: not known, or all)."""
+
+    line: int
+    habit: Habit
+    kernels: frozenset[str]
+
+
+def at_each_launch(function: n.Definition, library: Library) -> Iterator[Question]:
+    """Those calls of a function that launches a kernel: by itself, or in a function that it calls
+    and that launches nothing."""
     for call in _unkept(function):
         if _name(call) in _ASKED or _asks(call, library, 0):
-            yield call.at.line, Habit(_name(call), place(call.at))
+            habit = Habit(_name(call), place(call.at))
+            yield Question(call.at.line, habit, _kernels(call, function, library))
+
+
+def _kernels(call: n.Call, function: n.Definition, library: Library) -> frozenset[str]:
+    """The kernels that the arguments of a call name, by variables of the function, too."""
+    made: dict[str, list[object]] = {}
+    for one in n.inside(function.body):
+        if isinstance(one, n.Variable):
+            made.setdefault(one.name, []).append(one.value)
+        elif isinstance(one, n.Assign) and isinstance(one.target, n.Name):
+            made.setdefault(one.target.text, []).append(one.value)
+    pending: list[object] = list(call.arguments)
+    seen: set[str] = set()
+    found: set[str] = set()
+    for part in pending:
+        for one in n.inside(part) if part is not None else ():
+            if isinstance(one, n.Name) and one.text not in seen and len(seen) < MAX_STEPS:
+                seen.add(one.text)
+                pending += made.get(one.text, ())
+                defined = library.functions(one.text)
+                if defined and "__global__" in defined[0].words:
+                    found.add(defined[0].name)
+    return frozenset(found)
 
 
 def _asks(call: n.Call, library: Library, depth: int) -> bool:
@@ -45,8 +79,8 @@ def _asks(call: n.Call, library: Library, depth: int) -> bool:
 
 
 def _unkept(function: n.Definition) -> Iterator[n.Call]:
-    """Calls of a function that run each time: not for a variable that lasts, nor on a condition
-    that may ask whether it was done before, nor in what another function is handed to call. None of
+    """Calls of a function that run each time: not for a variable that lasts, nor on a condition,
+    nor in what another function is handed to call. None of
     a function that changes a variable that lasts."""
     kept: set[int] = set()
     for one in n.inside(function.body):
@@ -59,16 +93,11 @@ def _unkept(function: n.Definition) -> Iterator[n.Call]:
                 isinstance(x, n.Call) and launches(x) for x in n.inside(body)
             ):
                 kept |= {id(part) for part in n.inside(body)}
-            case n.If(static=False, condition=condition) if not _of_sizes(condition):
-                kept |= {id(part) for part in n.inside((condition, one.then, one.other))}
+            case n.If(static=False):
+                kept |= {id(part) for part in n.inside((one.then, one.other))}
     for one in n.inside(function.body):
         if isinstance(one, n.Call) and not one.launch and id(one) not in kept:
             yield one
-
-
-def _of_sizes(condition: n.Expr) -> bool:
-    """Whether a size is compared with a number, which says nothing of calls before."""
-    return isinstance(condition, n.Binary) and condition.operator in _COMPARED
 
 
 def _name(call: n.Call) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from extractors.cuda import nodes as n
 from extractors.cuda.block_origin import BlockOrigins
 from extractors.cuda.block_size import place
-from extractors.cuda.each_launch import at_each_launch
+from extractors.cuda.each_launch import Question, at_each_launch
 from extractors.cuda.launch_site import LaunchSite, owner
 from extractors.cuda.launchers import launches
 from extractors.cuda.library import Library
@@ -72,19 +72,21 @@ _Arms = tuple[tuple[int, int], tuple[int, int]]
 class _Ways:
     """What one function does: calls whose results it drops, by line, variables that keep an answer,
     by the lines that name them (none: whoever launches), and what it asks of the runtime again each
-    time, by line, whichever launch it is for."""
+    time, whichever launch it is for."""
 
     arms: tuple[_Arms, ...]
     calls: tuple[tuple[int, Habit], ...]
     variables: tuple[tuple[tuple[int, ...], Habit], ...]
-    again: tuple[tuple[int, Habit], ...]
+    again: tuple[Question, ...]
 
-    def repeated(self, sites: Sequence[LaunchSite]) -> Iterator[Habit]:
-        """Questions to the runtime before each of the launches."""
+    def repeated(self, sites: Sequence[LaunchSite], kernel: str) -> Iterator[Habit]:
+        """Questions to the runtime before each of the launches of a kernel: about it, or about the
+        device."""
         last = max((one.at.line for one in sites), default=0)
-        for line, habit in self.again:
-            if line <= last and not _excluded(self.arms, line, sites):
-                yield habit
+        for one in self.again:
+            about = not one.kernels or kernel in one.kernels
+            if about and one.line <= last and not _excluded(self.arms, one.line, sites):
+                yield one.habit
 
     def dropped(self, sites: Sequence[LaunchSite]) -> Iterator[Habit]:
         """Those calls that do not stand on another side of a branch than every launch."""
@@ -129,7 +131,7 @@ class HostHabits:
         return Habits(
             dropped=tuple(dict.fromkeys(x for one in ways for x in one.dropped(sites))),
             kept=tuple(dict.fromkeys(x for one in ways for x in one.kept(sites))),
-            repeated=tuple(dict.fromkeys(x for one in ways for x in one.repeated(sites))),
+            repeated=tuple(dict.fromkeys(x for one in ways for x in one.repeated(sites, definition.name))),
             streamless=tuple(dict.fromkeys(self._streamless(hosts, definition))),
             loose=tuple(self._loose(sites, hosts, definition)),
         )

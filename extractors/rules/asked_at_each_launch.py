@@ -44,29 +44,35 @@ void run(const float* x, float* out, int n, int sms, cudaStream_t stream) {
 }
 """
 _SET = "  cudaError_t e = cudaFuncSetAttribute(twice, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);\n"
+_BY_NAME = "  auto chosen = twice;\n" + _SET.replace("(twice,", "(chosen,")
+_OTHER = "__global__ void other(float* x) { x[threadIdx.x] = 0.0f; }\n"
 
 
 class AskedAtEachLaunch(Rule):
     """The function that launches the kernel sets its attributes or asks for its occupancy or for
-    the properties of the device each time that it is called, and keeps nothing of it."""
+    the properties of the device each time that it is called, on no condition, and keeps nothing of
+    it."""
 
     name = "asked-at-each-launch"
     dialects = ("cuda",)
     matches = (
         Case(_PLAIN, "`cudaFuncSetAttribute`"),
         Case(_BLOCKS, "`together`"),
-        Case(
-            vary(
-                _PLAIN,
-                (
-                    _SET,
-                    f"  cudaError_t e = cudaSuccess;\n  if (bytes > 48 * 1024) {{\n  {_SET}  }}\n",
-                ),
-            ),
-            "`cudaFuncSetAttribute`",
-        ),
+        Case(vary(_PLAIN, (_SET, _BY_NAME)), "`cudaFuncSetAttribute`"),
     )
     near_misses = (
+        NearMiss(
+            vary(_PLAIN, (_SET, f"  cudaError_t e = cudaSuccess;\n  if (bytes > 48 * 1024) {{\n  {_SET}  }}\n")),
+            why="only for more than a kernel may have without it",
+        ),
+        NearMiss(
+            vary(_PLAIN, ("cudaError_t run", f"{_OTHER}cudaError_t run"), (_SET, _BY_NAME.replace("twice", "other"))),
+            why="the attribute of another kernel",
+        ),
+        NearMiss(
+            vary(_BLOCKS, ("template <typename K>", f"{_OTHER}template <typename K>"), ("together(twice", "together(other")),
+            why="the occupancy of another kernel",
+        ),
         NearMiss(
             vary(_BLOCKS, ("const int blocks = together", "static const int blocks = together")),
             why="the answer is kept",
