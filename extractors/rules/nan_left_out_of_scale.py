@@ -15,6 +15,12 @@ from kb.ops import READS, OpKind
 _LARGEST = (OpKind.REDUCE_MAX, OpKind.MAXIMUM)
 _HELD = CASTS | COPIES | VIEWS | TURNS
 _NUMBERS = frozenset({OpKind.CONST, OpKind.FULL})
+_SCALES = _HELD | _NUMBERS | READS | {
+    OpKind.REDUCE_MAX, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.MUL, OpKind.DIV, OpKind.ABS,
+    OpKind.FOR, OpKind.WHILE, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT,
+}  # fmt: skip
+"""What a scale is made of beside the largest magnitude."""
+
 _INVERTED = frozenset({OpKind.DIV, OpKind.EXP2})
 
 _ROWS = (
@@ -55,15 +61,47 @@ __global__ void quantise(const float* x, signed char* out, float* scales, int n)
   scales[threadIdx.x] = most / 127.0f;
 }
 """
+_PARTS = (
+    POINTER
+    + """
+@triton.jit
+def largest(x, out, n, CHUNK: tl.constexpr, T: tl.constexpr):
+    i = tl.program_id(0).to(tl.int64)
+    most = tl.zeros((T,), dtype=tl.float32)
+    for j in range(0, CHUNK, T):
+        at = i * CHUNK + j + tl.arange(0, T)
+        v = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+        most = tl.maximum(most, tl.abs(v))
+    tl.store(out + i, tl.max(most, axis=0))
+"""
+)
+_MERGED = (
+    POINTER
+    + """
+@triton.jit
+def merged(parts, scale, n):
+    most = 0.0
+    for j in range(n):
+        most = tl.maximum(most, tl.load(parts + j))
+    tl.store(scale, 448.0 / tl.maximum(most, 1e-12))
+"""
+)
 
 
 class NanLeftOutOfScale(Rule):
     """The largest magnitude of numbers that are loaded is taken by a maximum that leaves a NaN out,
-    as maxima do unless they are told otherwise, and the same numbers are divided by it."""
+    as maxima do unless they are told otherwise, and the same numbers are divided by it, or it is
+    stored for those who divide."""
 
     name = "nan-left-out-of-scale"
     dialects = ("cuda", "cutile", "triton")
-    matches = (Case(_ROWS, "a NaN"), Case(_TILES, "a NaN"), Case(_THREADS, "a NaN"))
+    matches = (
+        Case(_ROWS, "a NaN"),
+        Case(_TILES, "a NaN"),
+        Case(_THREADS, "a NaN"),
+        Case(_PARTS, "which is stored"),
+        Case(_MERGED, "which is stored"),
+    )
     near_misses = (
         NearMiss(
             vary(_ROWS, ("    scale =", "    tl.device_assert(v == v)\n    scale =")),
@@ -73,7 +111,25 @@ class NanLeftOutOfScale(Rule):
             vary(_TILES, ("keepdims=True) /", "keepdims=True, propagate_nan=True) /")),
             why="the maximum hands a NaN on",
         ),
-        NearMiss(vary(_ROWS, ("(v / scale)", "v")), why="nothing is divided by it"),
+        NearMiss(
+            vary(_ROWS, ("(v / scale)", "v"), ("tl.store(scales + row, scale)", "pass")),
+            why="nothing is divided by it, and it is not stored",
+        ),
+        NearMiss(
+            vary(_PARTS, ("tl.abs(v)", "v")), why="the largest number, which is no magnitude"
+        ),
+        NearMiss(
+            vary(_PARTS, ("tl.max(most, axis=0)", "tl.sum(most, axis=0)")),
+            why="a sum of magnitudes is no scale",
+        ),
+        NearMiss(
+            vary(_MERGED, ("most = 0.0", "most = -float('inf')")),
+            why="numbers of either sign, which are no magnitudes",
+        ),
+        NearMiss(
+            vary(_MERGED, ("448.0 / tl.maximum(most, 1e-12)", "most")),
+            why="numbers above zero, of which nobody says that they are magnitudes",
+        ),
         NearMiss(
             vary(_ROWS, ("tl.max(tl.abs(v), axis=0)", "tl.sum(tl.abs(v), axis=0)")),
             why="a sum hands a NaN on",
@@ -96,17 +152,25 @@ class NanLeftOutOfScale(Rule):
 
     def find(self, subject: Subject) -> Iterable[Finding]:
         facts = subject.facts
-        found = {} if asks_for_nan(facts) else dict.fromkeys(_scaled(facts))
+        if asks_for_nan(facts):
+            return
+        found = dict.fromkeys(_scaled(facts))
         if found:
-            yield self.finding(
-                subject,
-                "the largest magnitude, by which the numbers are divided, is taken by a maximum "
-                "that drops a NaN: with a NaN among them the scale is that of the others and does "
-                "not show it",
-                "let the maximum hand a NaN on, or say that inputs have none",
-                found,
-                Severity.NOTE,
-            )
+            yield self._told(subject, "by which the numbers are divided,", found)
+            return
+        kept = dict.fromkeys(_kept(facts))
+        if kept:
+            yield self._told(subject, "which is stored,", kept)
+
+    def _told(self, subject: Subject, what: str, found: Iterable[Node]) -> Finding:
+        return self.finding(
+            subject,
+            f"the largest magnitude, {what} is taken by a maximum that drops a NaN: with a NaN "
+            "among them the scale is that of the others and does not show it",
+            "let the maximum hand a NaN on, or say that inputs have none",
+            found,
+            Severity.NOTE,
+        )
 
 
 def _scaled(facts: Facts) -> Iterator[Node]:
@@ -122,6 +186,52 @@ def _scaled(facts: Facts) -> Iterator[Node]:
         if quotients:
             yield largest
             yield from quotients
+
+
+def _kept(facts: Facts) -> Iterator[Node]:
+    """Maxima of magnitudes that are stored, perhaps with others and times a number."""
+    for largest in facts.graph.of(*_LARGEST):
+        if largest.op.operand("propagate_nan") or not _of_numbers(facts, largest):
+            continue
+        if largest.op.kind == OpKind.MAXIMUM and _held_above(facts, largest):
+            continue
+        inverted = not _loads(facts, largest)
+        if inverted and not _of_magnitudes(facts, largest):
+            continue
+        if any(_leads(facts, one.value, largest, inverted) for one in facts.stores):
+            yield largest
+
+
+def _leads(facts: Facts, stored: str, largest: Node, inverted: bool) -> bool:
+    """Whether a stored number is a maximum, or a scale that is made of it alone; `inverted` where
+    only a number that is divided by it tells that it is a scale."""
+    graph = facts.graph
+    above = [
+        node
+        for node in graph.upstream(stored, lambda n: n is largest or n.op.kind not in _SCALES)
+        if graph.rests_on(node.result, largest)
+    ]
+    if largest not in above or any(node.op.kind not in _SCALES for node in above):
+        return False
+    return not inverted or any(
+        node.op.kind == OpKind.DIV and graph.rests_on(node.op.inputs[1], largest) for node in above
+    )
+
+
+def _of_magnitudes(facts: Facts, largest: Node) -> bool:
+    """Whether a loop goes through loaded numbers of one array and begins at zero, below which it
+    keeps nothing."""
+    if largest.op.kind != OpKind.MAXIMUM:
+        return False
+    for loop in facts.loops:
+        for carried in loop.carried:
+            begun = facts.graph.producer(facts.graph.core(carried.init))
+            zero = begun is not None and begun.op.attribute("value") in (0, 0.0)
+            if zero and facts.graph.core(carried.next) == largest.result:
+                others = [v for v in largest.op.inputs[:2] if v != carried.argument]
+                made = facts.graph.ends(others[0], _HELD) if len(others) == 1 else []
+                return bool(made) and all(node.op.kind in READS for node in made)
+    return False
 
 
 def _held_above(facts: Facts, largest: Node) -> bool:

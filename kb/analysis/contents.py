@@ -113,7 +113,8 @@ def _bounds(facts: Facts, last: Access, begun: Access) -> bool:
 
 
 def _is(facts: Facts, value: str | None, access: Access) -> bool:
-    return facts.graph.core(value) == facts.graph.core(access.node.result)
+    """Whether a value is a loaded number, or what one side of a branch hands on is."""
+    return access.node in facts.graph.ends(value, VIEWS | CASTS)
 
 
 def _told_apart(facts: Facts) -> Iterator[Constraint]:

@@ -45,6 +45,21 @@ def parts(x, starts, out, T: tl.constexpr):
     tl.store(out + begin + at, tl.load(x + begin + at, mask=at < n), mask=at < n)
 """
 )
+_PARTS_OR_ALL = (
+    POINTER
+    + """
+@triton.jit
+def parts(x, starts, out, n, T: tl.constexpr, PARTS: tl.constexpr):
+    i = tl.program_id(0)
+    if PARTS:
+        begin, end = tl.load(starts + i), tl.load(starts + i + 1)
+    else:
+        begin, end = i * n, i * n + n
+    n = end - begin
+    at = tl.arange(0, T)
+    tl.store(out + begin + at, tl.load(x + begin + at, mask=at < n), mask=at < n)
+"""
+)
 _PARTS_TILES = (
     TILE
     + """
@@ -123,6 +138,9 @@ def told(text: str) -> set[str]:
         pytest.param(_GATED, "not GATE or g.log_base == 2", id="gates that two is raised to"),
         pytest.param(_TILES, "lse.log_base == 2", id="a log-sum-exp that is taken off"),
         pytest.param(_PARTS, "starts.values[i] <= starts.values[i + 1]", id="begin and end"),
+        pytest.param(
+            _PARTS_OR_ALL, "starts.values[i] <= starts.values[i + 1]", id="on one side of a branch"
+        ),
         pytest.param(_PARTS_TILES, "starts.values[i] <= starts.values[i + 1]", id="tiles"),
         pytest.param(_SLOTS, "slots.repeats == 0", id="slots of a cache"),
         pytest.param(
