@@ -44,6 +44,10 @@ CONSTRAINTS = {
         r"\bint32\b|2\^3[12]|2147483647|(?:offsets|indices) (?:fit|in) (?:in )?32[- ]bit"
     ),
     "grid limit": re.compile(r"\b65535\b"),
+    "rising": re.compile(
+        r"\bnon-decreasing\b|\bmonoton|\bascend|\b(?:do|does) not (?:fall|decrease)\b"
+        r"|\.values\[i\] <= "
+    ),
     "fixed block": re.compile(r"\bblockDim\.x == \w|\bblock_x == \w"),
     "most threads": re.compile(
         r"\bblockDim(?:\.x)? <= 1024\b|\bat most 1024\b|\bto 1024 threads\b|<= 1024 threads\b"
@@ -144,8 +148,8 @@ DEFECTS = {
         r"multiplied back|shift .* is undone|\bis an identity\b|without changing exp\("
     ),
     "NaN not chosen": re.compile(
-        r"NaN (?:inputs )?(?:never|(?:is|are) dropped|is not treated|among them is not chosen)"
-        r"|\bfalse for (?:a )?NaN|\bdrops? (?:a )?NaN|\bnot propagate NaN"
+        r"NaN (?:inputs )?(?:never|(?:is|are) (?:dropped|lost)|is not treated)"
+        r"|\bNaN among them is not chosen|\bfalse for (?:a )?NaN|\bdrops? (?:a )?NaN|\bnot propagate NaN"
     ),
     "between tiles": re.compile(
         r"\b(?:and|or)\b[`\"]? (?:stands )?(?:on|between) (?:two |block )?(?:tensors|tiles)\b"
@@ -198,6 +202,9 @@ DEFECTS = {
     ),
     "result dropped": re.compile(
         r"\bresults? of [\w` ,]+(?:is|are)? ?(?:dropped|ignored|not asked|not checked)"
+    ),
+    "current device": re.compile(
+        r"\bdevice guard\b|\bcurrent (?:device|GPU)\b|\bnon-current GPU\b|\bwrong device\b"
     ),
     "kept for all devices": re.compile(r"\bfirst (?:device|call)\b|\bcached for all devices"),
     "default stream": re.compile(r"\bdefault stream\b"),
@@ -270,12 +277,12 @@ DEFECTS = {
     ),
     "asked at each launch": re.compile(r"\b(?:on|at|before) every (?:launch|call)\b"),
     "error not asked for": re.compile(
-        r"\basks for no error\b|\blaunch errors? (?:(?:is|are) )?not asked"
+        r"\basks for no error\b|\blaunch errors? (?:(?:is|are) )?not (?:asked|checked)"
         r"|\basking for the launch error|\bresults? of (?:the launch|cudaLaunch\w+) (?:is|are) "
         r"(?:dropped|ignored|not)|\bno (?:error check|cudaGetLastError) after"
         r"|\blaunch (?:itself are |result is |is )?not (?:checked|followed by an error)"
         r"|\b(?:nor|neither) the launch\b|followed by an error check"
-        r"|and of the launch (?:are|is) not|\bno launch (?:error )?check"
+        r"|and of the launch (?:are|is) not|\bno launch[- ](?:error )?check"
     ),
 }
 """Kinds of defect, as texts speak of them."""

@@ -131,7 +131,9 @@ class HostHabits:
         return Habits(
             dropped=tuple(dict.fromkeys(x for one in ways for x in one.dropped(sites))),
             kept=tuple(dict.fromkeys(x for one in ways for x in one.kept(sites))),
-            repeated=tuple(dict.fromkeys(x for one in ways for x in one.repeated(sites, definition.name))),
+            repeated=tuple(
+                dict.fromkeys(x for one in ways for x in one.repeated(sites, definition.name))
+            ),
             streamless=tuple(dict.fromkeys(self._streamless(hosts, definition))),
             loose=tuple(self._loose(sites, hosts, definition)),
         )

@@ -88,10 +88,10 @@ class ArrayOnCurrentDevice(Rule):
         found: dict[str, Lines] = {}
         brought: dict[str, None] = {}
         for launch in material.sites() if material is not None else ():
-            if material is None or _chosen(material, launch) or wrapped(material, launch):
+            if material is None or chosen(material, launch) or wrapped(material, launch):
                 continue
             handed = [(name, value) for name, value in launch.args if name in arrays]
-            given = [name for name, value in handed if _from_caller(material, value)]
+            given = [name for name, value in handed if from_caller(material, value)]
             made = _made(material, launch) if given else {}
             found.update(made)
             brought.update(dict.fromkeys(given[:1] if made else ()))
@@ -137,7 +137,7 @@ def _current(value: ast.expr) -> bool:
     return named and value.func.attr in _MAKES
 
 
-def _chosen(material: Material, launch: LaunchRecord) -> bool:
+def chosen(material: Material, launch: LaunchRecord) -> bool:
     """Whether a function on the way to a launch says which device is the current one."""
     return any(
         isinstance(call.func, ast.Attribute) and call.func.attr in ("device", "set_device")
@@ -147,7 +147,7 @@ def _chosen(material: Material, launch: LaunchRecord) -> bool:
     )
 
 
-def _from_caller(material: Material, value: Value) -> bool:
+def from_caller(material: Material, value: Value) -> bool:
     """Whether an array is one that the host function is given, or made of such."""
     known = material.machine.tensors
     for one in leaves(value):
