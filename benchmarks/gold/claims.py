@@ -149,7 +149,8 @@ DEFECTS = {
     ),
     "NaN not chosen": re.compile(
         r"NaN (?:inputs )?(?:never|(?:is|are) (?:dropped|lost)|is not treated)"
-        r"|\bNaN among them is not chosen|\bfalse for (?:a )?NaN|\bdrops? (?:a )?NaN|\bnot propagate NaN"
+        r"|\bNaN among them is not chosen"
+        r"|\bfalse for (?:a )?NaN|\bdrops? (?:a )?NaN|\bnot propagate NaN"
     ),
     "between tiles": re.compile(
         r"\b(?:and|or)\b[`\"]? (?:stands )?(?:on|between) (?:two |block )?(?:tensors|tiles)\b"
