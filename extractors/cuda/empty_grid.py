@@ -23,6 +23,7 @@ MAX_CALLERS = 3
 MAX_ASKED = 4000
 """Expressions that the conditions of one launch are followed through."""
 
+_AXES = ("x", "y", "z")
 _COMPARED = frozenset({"==", "!=", "<", "<=", ">", ">="})
 _ELEMENTS = frozenset({"numel", "nbytes", "defined"})
 _SHAPES = frozenset({"shape", "sizes"})
@@ -45,20 +46,22 @@ def empty_grids(
                 text = shown(size)
                 if text not in found and not grid.excluded(size, origins):
                     lines = {place(site.at), *grid.lines}
-                    found[text] = EmptyGrid(text, tuple(sorted(lines)))
+                    found[text] = EmptyGrid(text, tuple(sorted(lines)), text in grid.divisors)
     return tuple(found.values())
 
 
 @dataclass(slots=True)
 class Extents:
     """The grid of a launch in the words of the host, or with `which` 1 its block, of which those
-    sizes are looked for that it grows with."""
+    sizes are looked for that it grows with; `divisors` are those that something is divided by, or
+    by the smaller one of them and a number."""
 
     site: LaunchSite
     holder: n.Definition
     library: Library
     which: int = 0
     lines: list[Lines] = field(default_factory=list)
+    divisors: set[str] = field(default_factory=set)
 
     def sizes(self) -> list[n.Expr]:
         """What makes an extent zero by being zero, and larger by being larger, each once."""
@@ -88,6 +91,7 @@ class Extents:
                 yield from self._zero(right, depth + 1)
             case n.Binary(operator="/", left=left, right=right):
                 rounded = _rounded_up(left, right)
+                self._divides(right, depth)
                 yield from self._zero(left if rounded is None else rounded, depth + 1)
             case n.Call(function=n.Name(text=text), arguments=arguments):
                 yield from self._called(text, arguments, depth)
@@ -121,6 +125,24 @@ class Extents:
                 at = places.get(shown(value.left if above is None else above), len(given))
                 if at < len(given):
                     yield from self._zero(given[at], depth + 1)
+                below = places.get(shown(value.right), len(given))
+                if below < len(given):
+                    self._divides(given[below], depth)
+
+    def _divides(self, by: n.Expr, depth: int) -> None:
+        """Note what makes a divisor zero by being zero; an extent of the block is what it was made
+        of."""
+        if isinstance(by, n.Field) and isinstance(by.operand, n.Name) and by.name in _AXES:
+            made, _ = followed(by.operand, self.site.names)
+            given = made.arguments if isinstance(made, n.Variable) else None
+            if isinstance(made, n.Call) and shown(made.function) == "dim3":
+                given = made.arguments
+            at = _AXES.index(by.name)
+            extent = given[at] if given is not None and at < len(given) else None
+            by = extent if isinstance(extent, n.Expr) else by
+        lines = len(self.lines)
+        self.divisors |= {shown(one) for one in self._zero(by, depth + 1)}
+        del self.lines[lines:]
 
     def _parameter(self, text: str) -> bool:
         """Whether a name is a number that the function of the launch is given at run time; who

@@ -10,10 +10,12 @@ from kb.evidence import Lines
 
 @dataclass(frozen=True, slots=True)
 class EmptyGrid:
-    """A size that makes a grid of no blocks when it is zero, and where the grid is made."""
+    """A size that makes a grid of no blocks when it is zero, and where the grid is made; `divides`
+    where the number of blocks is a quotient by something that is zero with it."""
 
     size: str
     lines: tuple[Lines, ...]
+    divides: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,16 +86,34 @@ def run(x, out, dim):
     least[(rows,)](x, out, rows, n, triton.next_power_of_2(n))
 """
 )
+_THREADS = """
+#include <cuda_runtime.h>
+#include <algorithm>
+__global__ void twice(const float* x, float* out, int n) {
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+    out[i] = 2.0f * x[i];
+  }
+}
+
+int shares(int a, int b) { return (a + b - 1) / b; }
+
+void run(const float* x, float* out, int n, cudaStream_t stream) {
+  dim3 threads = dim3(std::min(512, n));
+  dim3 blocks = dim3(std::min(65535, shares(n, threads.x)));
+  twice<<<blocks, threads, 0, stream>>>(x, out, n);
+}
+"""
 _ASKED = vary(_ROWS, ("    n = x", "    if x.numel() == 0:\n        return x.clone()\n    n = x"))
 
 
 class DividesByEmptyExtent(Rule):
     """The elements of an array of the caller are divided by its extents for what a launch is given,
     and nothing on the way asks whether there is any element: an empty array raises an error
-    there."""
+    there. In CUDA what is divided by is zero with a size of the caller, such as the smaller one of
+    it and a number of threads: the program ends there."""
 
     name = "divides-by-empty-extent"
-    dialects = ("cutile", "triton")
+    dialects = ("cuda", "cutile", "triton")
     matches = (
         Case(_ROWS, "`x.shape[dim]`"),
         Case(_ROWS_TILE, "`x.shape[dim]`"),
@@ -103,8 +121,24 @@ class DividesByEmptyExtent(Rule):
             vary(_ROWS, ("    rows = x", "    if n == 1:\n        return x * 2\n    rows = x")),
             "`x.shape[dim]`",
         ),
+        Case(_THREADS, "divides by zero"),
+        Case(
+            vary(_THREADS, ("shares(n, threads.x)", "(n + threads.x - 1) / threads.x")),
+            "divides by zero",
+        ),
     )
     near_misses = (
+        NearMiss(
+            vary(_THREADS, ("  dim3 threads", "  if (n == 0) return;\n  dim3 threads")),
+            why="nothing is launched for none",
+        ),
+        NearMiss(
+            vary(_THREADS, ("std::min(512, n)", "512")), why="a number of threads of its own"
+        ),
+        NearMiss(
+            vary(_THREADS, ("std::min(512, n)", "std::max(32, std::min(512, n))")),
+            why="one warp at least",
+        ),
         NearMiss(
             vary(_ROWS, ("n = x.shape[dim]", "n = x.shape[-1]")),
             why="the length of rows is a size of the model",
@@ -140,6 +174,7 @@ class DividesByEmptyExtent(Rule):
     seen = (Seen("flag-gems", "flag_gems/ops/log_softmax.py", "log_softmax_kernel", 113),)
 
     def find(self, subject: Subject) -> Iterable[Finding]:
+        yield from self._with_none(subject)
         found: dict[str, Lines] = {}
         material = subject.host.material if not _finds_places(subject.facts) else None
         for launch in material.sites() if material is not None else ():
@@ -158,6 +193,19 @@ class DividesByEmptyExtent(Rule):
                 "is zero: an empty array raises an error instead of giving an empty result",
                 "return before when there is nothing to do",
                 lines,
+                Severity.NOTE,
+            )
+
+    def _with_none(self, subject: Subject) -> Iterable[Finding]:
+        grids = [one for one in subject.host.empty_grids if one.divides]
+        if grids:
+            told = ", ".join(f"`{one.size}`" for one in grids[:MAX_TOLD])
+            yield self.finding(
+                subject,
+                f"where {told} is 0 the host divides by zero on the way to the launch, which ends "
+                "the program, and no condition of this file keeps it out",
+                "return before when there is nothing to do",
+                [lines for one in grids for lines in one.lines],
                 Severity.NOTE,
             )
 

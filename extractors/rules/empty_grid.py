@@ -78,6 +78,10 @@ class EmptyGrid(Rule):
             vary(_TENSOR, ("  dim3 grid", "  check_sizes(x, out);\n  dim3 grid")),
             why="a function that is not known may look at it",
         ),
+        NearMiss(
+            vary(_ROWS, ("dim3 grid(rows)", "int threads = std::min(rows, 64);\n  dim3 grid((rows + threads - 1) / threads)")),
+            why="it is divided by before",
+        ),
         NearMiss(vary(_ROWS, ("grid(rows)", "grid(64)")), why="as many blocks whatever the size"),
         NearMiss(
             _ROWS + """
@@ -115,7 +119,7 @@ void both(torch::Tensor x, torch::Tensor out, cudaStream_t stream) {
     )
 
     def find(self, subject: Subject) -> Iterable[Finding]:
-        grids = subject.host.empty_grids
+        grids = [one for one in subject.host.empty_grids if not one.divides]
         if grids:
             names = ", ".join(f"`{one.size}`" for one in grids[:4])
             yield self.finding(
