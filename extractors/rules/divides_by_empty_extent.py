@@ -132,9 +132,7 @@ class DividesByEmptyExtent(Rule):
             vary(_THREADS, ("  dim3 threads", "  if (n == 0) return;\n  dim3 threads")),
             why="nothing is launched for none",
         ),
-        NearMiss(
-            vary(_THREADS, ("std::min(512, n)", "512")), why="a number of threads of its own"
-        ),
+        NearMiss(vary(_THREADS, ("std::min(512, n)", "512")), why="a number of threads of its own"),
         NearMiss(
             vary(_THREADS, ("std::min(512, n)", "std::max(32, std::min(512, n))")),
             why="one warp at least",
