@@ -101,6 +101,7 @@ DEFECTS = {
     "rounded early": re.compile(r"rounds? .*dtype|is rounded to the dtype"),
     "summed narrow": re.compile(
         r"computed in fp16|in its own dtype|in the storage type|16-bit arithmetic"
+        r"|\baccumulat\w+ [\w ,]*in (?:half|fp16|bf16|storage precision)\b"
     ),
     "kept narrow": re.compile(
         r"(?:stored?|saved|kept|allocated|rounded) (?:mean and rstd )?(?:in|to) the "
