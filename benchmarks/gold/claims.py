@@ -164,7 +164,8 @@ DEFECTS = {
     ),
     "unrolled": re.compile(r"[Pp]ragma (?:to )?unroll|\bunroll pragma"),
     "late trigger": re.compile(
-        r"(?:trigger|dependents)\b.*\bafter the (?:last |whole )?(?:stores?|persistent loop)\b"
+        r"(?:trigger|dependents)\b.*\bafter (?:all |the (?:last |whole )?)"
+        r"(?:stores?|persistent loop)\b"
         r"|\btriggered only after the stores|\btrigger placed at the (?:very )?end\b"
     ),
     "local memory": re.compile(r"\blocal memory\b|\bregister arrays? indexed"),
@@ -192,6 +193,10 @@ DEFECTS = {
     ),
     "timed again": re.compile(r"\b(?:each|stand) twice\b|in the list already"),
     "no compile-time number": re.compile(r"annotated\b.*\b(?:constexpr|compile-time)"),
+    "double in float": re.compile(
+        r"\b(?:doubles?|fp64|float64)\b.*\b(?:computed|accumulated)\b.*\bin (?:fp32|float)\b"
+        r"|\bsingle precision\b"
+    ),
     "fixed": re.compile(
         r"\b(?:tiles?|warps|occupancy|blocks?|config\w*|chunks?|channels\b.*|hints?)\b.*\bfixed\b"
         r"|\bfixed\b.*\b(?:tiles?|columns?|config\w*|blocks?)\b|\bnot tuned|\bone config for\b"
