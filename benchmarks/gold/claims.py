@@ -297,6 +297,9 @@ DEFECTS = {
 _OF_LAUNCH = re.compile(r"<= 65535$|\w > 0$|^block_[xyz] == \d+$")
 """Constraints about the extents of a launch: its lines hold so much else that they say nothing."""
 
+_PLACE = re.compile(r"\.\w+:(\d+)(?:-(\d+))?$")
+"""How a constraint names a place in another file."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*(?:_\w+|\d|(?<=[A-Z])[A-Z]\w*)|\b[A-Z]\b|[A-Za-z]\w*_\w+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _QUOTED = re.compile(r"`(\w+)")
@@ -347,7 +350,8 @@ def _same_constraint(text: str, lines: list[Lines], ours: Constraint) -> bool:
     of_launch = _OF_LAUNCH.search(ours.expression) and not (
         ours.expression.endswith("> 0") and "grid" not in (ours.because or "")
     )
-    if ours.lines and overlap([ours.lines], lines) and not of_launch:
+    place = ours.lines or _in_its_file(ours)
+    if place and overlap([place], lines) and not of_launch:
         return True
     named = set(_IDENTIFIER.findall(text)) & set(_WORD.findall(ours.expression))
     alike = {
@@ -357,6 +361,12 @@ def _same_constraint(text: str, lines: list[Lines], ours: Constraint) -> bool:
     }
     kind = any(k.search(text) and k.search(ours.expression) for k in CONSTRAINTS.values())
     return bool(named and alike) or kind
+
+
+def _in_its_file(ours: Constraint) -> Lines | None:
+    """The lines of a constraint that another file than the kernel's shows."""
+    found = _PLACE.search(ours.source or "")
+    return (int(found[1]), int(found[2] or found[1])) if found else None
 
 
 def _same_finding(text: str, lines: list[Lines], ours: Finding) -> bool:
