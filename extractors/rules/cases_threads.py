@@ -61,3 +61,13 @@ __global__ void sums(float* out, const float* x) {
     out[(size_t)blockIdx.x * H + head] = x[(size_t)blockIdx.x * H + head] * 2.0f;
 }
 """
+
+HELPED = """
+__device__ void clear(float* row, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) { row[i] = 0.0f; }
+}
+__global__ void cleared(float* out, const int* starts, int stride) {
+  const int row = starts[blockIdx.y] + blockIdx.x;
+  clear(out + row * stride, stride);
+}
+"""

@@ -30,11 +30,14 @@ from extractors.rules.cases_threads import (
     DIVIDED,
     FIELD,
     HEADS,
+    HELPED,
     PACKED,
     STARTS,
     WARPS,
 )
 from kb.analysis import symbolic
+from kb.analysis.accesses import Access
+from kb.analysis.facts import Facts
 from kb.analysis.graph import Node
 from kb.analysis.late_widening import widened_late
 from kb.analysis.sums import is_index
@@ -78,6 +81,7 @@ class IndexOverflow(Rule):
         Case(STRIDES, "afterwards"),
         Case(ROWS, "`x`"),
         Case(_KNOWN, "`x`"),
+        Case(HELPED, "`out`"),
         Case(WARPS, "`x`"),
         Case(FIELD, "`x`"),
         Case(PACKED, "`out`"),
@@ -253,8 +257,7 @@ def short_offsets(subject: Subject) -> tuple[list[Node], list[str]]:
     arrays_read = {access.array for access in facts.accesses if access.array is not None}
     own = own_sizes(subject.host.material, facts.constexprs, arrays_read)
     for access in facts.accesses:
-        shape = facts.types.shape(access.value)
-        if access.array is None or all(extent == "1" for extent in shape):
+        if access.array is None or _single(facts, access):
             continue
         if len(access.index) > 1:
             continue  # each axis has its own index: the number of a row fits
@@ -270,6 +273,12 @@ def short_offsets(subject: Subject) -> tuple[list[Node], list[str]]:
         if products:
             arrays[access.array] = None
     return list(found), list(arrays)
+
+
+def _single(facts: Facts, access: Access) -> bool:
+    """Whether a block reads or writes one element: lanes of a helper may lie in the index alone."""
+    lanes = facts.of_threads and any(index.has(AtomKind.LANE) for index in access.index)
+    return not lanes and all(extent == "1" for extent in facts.types.shape(access.value))
 
 
 def grows_with_work(subject: Subject, product: symbolic.Expr) -> bool:

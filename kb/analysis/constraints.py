@@ -21,6 +21,7 @@ from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
 from kb.analysis.loaded_places import loaded_places
 from kb.analysis.numbered_tiles import numbered_tiles
+from kb.analysis.one_or_all import one_or_all
 from kb.analysis.own_memory import own_memory
 from kb.analysis.parameters import tile_extents
 from kb.analysis.resources import resources
@@ -69,6 +70,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         agreements,
         contents,
         loaded_places,
+        one_or_all,
         own_memory,
         asserted,
         quotients,
