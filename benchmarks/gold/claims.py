@@ -185,7 +185,9 @@ DEFECTS = {
     ),
     "launch bounds": re.compile(r"(?:without|no) (?:`?_*)launch[ _]bounds"),
     "never compiled": re.compile(r"(?:branch|path) is never (?:taken|compiled|launched)"),
-    "cast": re.compile(r"\bcasts? .*(?:do nothing|does nothing)|cast to the type that it has"),
+    "cast": re.compile(
+        r"\bredundant \.to\(|\bcasts? .*(?:do nothing|does nothing)|cast to the type that it has"
+    ),
     "again in each round": re.compile(r"every (?:iteration|step)\b|each round"),
     "settled comparison": re.compile(
         r"\balways (?:holds?|true)\b|\bnever (?:holds?|fails?|bites?)\b"
@@ -274,7 +276,7 @@ DEFECTS = {
     "power of two": re.compile(r"\bpower of two\b"),
     "empty grid": re.compile(
         r"\bgrid of (?:zero|0|no) blocks|\bgrid has zero blocks|\b(?:empty|zero) grid\b"
-        r"|\bzero[- ]block grid\b|\bgrid is empty\b|\bgrid\.x = 0\b"
+        r"|\bzero[- ]block\b|\bgrid is empty\b|\bgrid(?:\.[xyz])? (?:==? )?0\b|\bzero grid\b"
     ),
     "empty below a target": re.compile(
         r"\bbody is empty\b|\bempty body\b|\bbelow sm_?\d+|\bsm < \d+ stub"
@@ -289,7 +291,7 @@ DEFECTS = {
         r"(?:dropped|ignored|not)|\bno (?:error check|cudaGetLastError) after"
         r"|\blaunch (?:itself are |result is |is )?not (?:checked|followed by an error)"
         r"|\b(?:nor|neither) the launch\b|followed by an error check"
-        r"|and of the launch (?:are|is) not|\bno launch[- ](?:error )?check"
+        r"|and of the launch (?:are|is) not|\bno launch[- ](?:error )?(?:is )?check"
     ),
 }
 """Kinds of defect, as texts speak of them."""

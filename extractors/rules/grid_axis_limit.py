@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from extractors.host.conditions import parts
+from extractors.host.derived import grid_lines
 from extractors.host.events import CheckRecord, LaunchRecord
 from extractors.host.facts import Material
 from extractors.host.render import leaves
@@ -111,7 +112,7 @@ class GridAxisLimit(Rule):
                     f"axis {axis} of the grid has {text[:80]} blocks: more than {LIMIT} cannot be "
                     "launched, and the host does not check it",
                     "put the rows on the first axis, which takes 2147483647 blocks, or check it",
-                    [launch.lines, *_asked(subject, axis)],
+                    [launch.lines, *grid_lines(material), *_asked(subject, axis)],
                     Severity.NOTE,
                 )
                 return
