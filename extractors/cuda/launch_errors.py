@@ -105,10 +105,15 @@ class LaunchErrors:
                 if known:
                     return any(self._asks_inside(one, depth + 1) for one in known)
                 last = text.rpartition("::")[2]
+                made = self.library.records(text)
+                if made:
+                    own = (one for record in made for one in record.methods if one.name == last)
+                    return any(self._asks_inside(one, depth + 1) for one in own)
                 silent = _RUNTIME.match(text) or text in CUDA.by_path or last in CHECKS
                 return last in _ASKING or not silent
-            case n.Call(function=n.Field(name=name)):
-                return name not in _METHODS
+            case n.Call(function=n.Field(name=name)) if name not in _METHODS:
+                methods = self.library.methods(name)
+                return not methods or any(self._asks_inside(one, depth + 1) for one in methods)
         return False
 
     def _asks_inside(self, function: n.Definition, depth: int) -> bool:

@@ -28,6 +28,7 @@ _EXTENDED = vary(
      "  config.blockDim = 256;\n  config.stream = stream;\n"
      "  cudaLaunchKernelEx(&config, twice, x, out, n);\n  return cudaSuccess;\n"),
 )  # fmt: skip
+_KEPT = "struct Kept {\n  int n;\n  Kept(int m) : n(m) {}\n  void keep() { ++n; }\n};\n"
 
 
 class LaunchNotChecked(Rule):
@@ -55,8 +56,20 @@ class LaunchNotChecked(Rule):
                  ("(x, out, n);\n", "(x, out, n);\n  check(n);\n")),
             "no error",
         ),
+        Case(vary(_PLAIN, ("void run", f"{_KEPT}void run"), ("(x, out, n);\n", "(x, out, n);\n  Kept(n).keep();\n")),
+             "no error"),
     )  # fmt: skip
     near_misses = (
+        NearMiss(
+            vary(_PLAIN, ("void run", f"{_KEPT.replace('++n', 'cudaDeviceSynchronize()')}void run"),
+                 ("(x, out, n);\n", "(x, out, n);\n  Kept(n).keep();\n")),
+            why="a method of the file asks for it",
+        ),
+        NearMiss(
+            vary(_PLAIN, ("void run", f"{_KEPT.replace(': n(m) {}', ': n(m) { cudaDeviceSynchronize(); }')}void run"),
+                 ("(x, out, n);\n", "(x, out, n);\n  Kept(n);\n")),
+            why="what is made asks for it",
+        ),
         NearMiss(
             vary(_PLAIN, ("(x, out, n);\n", "(x, out, n);\n  if (cudaGetLastError() != cudaSuccess) throw 1;\n")),
             why="the function asks for the error",
