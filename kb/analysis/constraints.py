@@ -19,6 +19,7 @@ from kb.analysis.fixed_block import fixed_block
 from kb.analysis.flags import unless
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
+from kb.analysis.layouts import warps_of_layouts
 from kb.analysis.loaded_places import loaded_places
 from kb.analysis.numbered_tiles import numbered_tiles
 from kb.analysis.one_or_all import one_or_all
@@ -71,6 +72,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         contents,
         loaded_places,
         one_or_all,
+        warps_of_layouts,
         own_memory,
         asserted,
         quotients,
