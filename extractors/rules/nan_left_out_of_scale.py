@@ -10,12 +10,12 @@ from extractors.rules.nan_never_chosen import asks_for_nan
 from kb.analysis.facts import Facts
 from kb.analysis.graph import CASTS, COPIES, TURNS, VIEWS, Node
 from kb.evidence import Finding, Severity
-from kb.ops import READS, OpKind
+from kb.ops import COMPARISONS, READS, OpKind
 
 _LARGEST = (OpKind.REDUCE_MAX, OpKind.MAXIMUM)
 _HELD = CASTS | COPIES | VIEWS | TURNS
 _NUMBERS = frozenset({OpKind.CONST, OpKind.FULL})
-_SCALES = _HELD | _NUMBERS | READS | {
+_SCALES = _HELD | _NUMBERS | READS | COMPARISONS | {
     OpKind.REDUCE_MAX, OpKind.MAXIMUM, OpKind.MINIMUM, OpKind.MUL, OpKind.DIV, OpKind.ABS,
     OpKind.FOR, OpKind.WHILE, OpKind.IF, OpKind.IF_EXPRESSION, OpKind.SELECT,
 }  # fmt: skip
@@ -101,6 +101,13 @@ class NanLeftOutOfScale(Rule):
         Case(_THREADS, "a NaN"),
         Case(_PARTS, "which is stored"),
         Case(_MERGED, "which is stored"),
+        Case(
+            vary(
+                _MERGED,
+                ("448.0 / tl.maximum(most, 1e-12)", "tl.where(most > 0.0, 448.0 / most, 1.0)"),
+            ),
+            "which is stored",
+        ),
     )
     near_misses = (
         NearMiss(
