@@ -19,6 +19,7 @@ from kb.analysis.fixed_block import fixed_block
 from kb.analysis.flags import unless
 from kb.analysis.graph import Node
 from kb.analysis.idioms import between_lanes, masks
+from kb.analysis.latencies import latencies
 from kb.analysis.layouts import warps_of_layouts
 from kb.analysis.loaded_places import loaded_places
 from kb.analysis.numbered_tiles import numbered_tiles
@@ -43,9 +44,6 @@ from kb.ops import OpKind
 from kb.planner.evaluation import DTYPE_BYTES
 from kb.space import Constraint, implied
 
-LARGEST_LATENCY = 10
-"""Largest latency hint of a load or store (cuTile documentation, cuda.tile.load: latency)."""
-
 
 def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
     """Implied constraints, each expression once, in the order of the rules."""
@@ -56,7 +54,7 @@ def constraints_of(facts: Facts) -> tuple[Constraint, ...]:
         _whole_axis,
         _whole_row,
         _whole_lanes,
-        _latency,
+        latencies,
         _groups,
         _positive_scale,
         _aligned,
@@ -230,19 +228,6 @@ def _other_places(facts: Facts, access: Access, axis: int) -> bool:
         and (len(one.index) <= axis or one.index[axis] != access.index[axis])
         for one in facts.accesses
     )
-
-
-def _latency(facts: Facts) -> Iterator[Constraint]:
-    """Latency hints that a parameter carries."""
-    for access in facts.accesses:
-        atom = facts.values.expr(access.latency).atom if access.latency else None
-        if atom is not None and atom.value in facts.constexprs:
-            yield implied(
-                f"{atom.value} <= {LARGEST_LATENCY}",
-                f"{atom.value} is the latency hint of a load or store",
-                f"use 1 to {LARGEST_LATENCY}, or leave the hint out",
-                access.node.lines,
-            )
 
 
 def _groups(facts: Facts) -> Iterator[Constraint]:
