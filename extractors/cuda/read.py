@@ -101,9 +101,8 @@ def read_cuda(
             hint="Split the file.",
         )  # fmt: skip
     prepared, headers = gather(text, path, load, above=above)
-    library = Library(
-        parse(prepared, shown or path), headers, tensors=names_cute(prepared, headers)
-    )
+    tensors = names_cute(prepared, headers)
+    library = Library(parse(prepared, shown or path), headers, tensors=tensors)
     later = _Later(text, path, load, shown or path, above)
     asked = {one.path: one.prepared.targets for one in headers} | {shown or path: prepared.targets}
     notes: list[Diagnostic] = []

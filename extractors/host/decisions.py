@@ -27,12 +27,7 @@ from extractors.host.derived import (
     with_views,
 )
 from extractors.host.device_values import by_device
-from extractors.host.dispatch import (
-    chosen_kernel,
-    demanded_layout,
-    device_branches,
-    shared_buffers,
-)
+from extractors.host.dispatch import chosen_kernel, demanded_layout, device_branches, shared_buffers
 from extractors.host.events import (
     HintRecord,
     LaunchRecord,
