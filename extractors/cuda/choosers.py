@@ -86,7 +86,9 @@ def with_headers(
             constant = library.constant(one.text) if held is None else None
             value = constant.value if constant is not None else None
             if "::" in one.text and one.text not in names:
-                value = struct_number(one, types, library) or value
+                if (number := struct_number(one, types, library)) is not None:
+                    found[one.text] = number
+                    continue
             if isinstance(value, n.Constant):
                 found[one.text] = replace(value, at=one.at)
             elif held is not None and held is not one:

@@ -13,8 +13,9 @@ MAX_STEPS = 8
 
 
 def struct_number(name: n.Name, types: Mapping[str, n.Name], library: Library) -> n.Constant | None:
-    """`Struct::constant` as the number that it is, with the place of the name; through the names
-    that host code gives the struct. None where a template argument that is no number decides."""
+    """`Struct::constant` as the number that it is, through the names that host code gives the
+    struct, with the place of the template argument that decides, or else of the name. None where
+    an argument that is no number decides."""
     head, _, member = name.text.rpartition("::")
     owner: n.CType | n.Name = name.scope or n.CType(head)
     for _ in range(MAX_STEPS):
@@ -28,38 +29,43 @@ def struct_number(name: n.Name, types: Mapping[str, n.Name], library: Library) -
     records = library.records(text) if head else []
     if len(records) != 1 or records[0].specialised:
         return None
-    value = _member(member, records[0], owner.arguments, 0)
-    return n.Constant(name.at, value, "i32") if value is not None else None
+    deciding: list[n.Place] = []
+    value = _member(member, (records[0], owner.arguments, deciding), 0)
+    here = [at for at in deciding if at.path == name.at.path and at.line]
+    return n.Constant(here[0] if here else name.at, value, "i32") if value is not None else None
 
 
-def _member(
-    member: str, record: n.Record, given: tuple[n.CType | n.Expr, ...], depth: int
-) -> int | None:
+Meant = tuple[n.Record, tuple[n.CType | n.Expr, ...], list[n.Place]]
+"""A struct, its template arguments, and where those stand that were asked for."""
+
+
+def _member(member: str, meant: Meant, depth: int) -> int | None:
     """The number of a constant of a struct with such template arguments."""
+    record, given, deciding = meant
     own = [f for f in (*record.fields, *record.around) if f.name == member]
     for one in own:
         if isinstance(one, n.Variable) and one.value is not None and "static" in one.storage:
-            return _worked_out(one.value, record, given, depth + 1)
+            return _worked_out(one.value, meant, depth + 1)
     for place, parameter in enumerate(record.template):
         if parameter.name == member:
             value = given[place] if place < len(given) else parameter.default
             number = value.value if isinstance(value, n.Constant) else None
+            if isinstance(value, n.Constant) and place < len(given):
+                deciding.append(value.at)
             return int(number) if isinstance(number, int) else None
     return None
 
 
-def _worked_out(
-    node: n.Expr, record: n.Record, given: tuple[n.CType | n.Expr, ...], depth: int
-) -> int | None:
+def _worked_out(node: n.Expr, meant: Meant, depth: int) -> int | None:
     while isinstance(node, n.Cast):
         node = node.operand
     match node:
         case n.Constant(value=int() as value):
             return int(value)
         case n.Name(text=text) if depth < MAX_STEPS:
-            return _member(text, record, given, depth)
+            return _member(text, meant, depth)
         case n.Binary(operator=operator, left=left, right=right) if operator in FOLDS:
-            one, other = (_worked_out(side, record, given, depth + 1) for side in (left, right))
+            one, other = (_worked_out(side, meant, depth + 1) for side in (left, right))
             if depth > MAX_STEPS or one is None or other is None:
                 return None
             return None if operator in "/%" and not other else int(FOLDS[operator](one, other))
