@@ -101,9 +101,8 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += even_flags(material, launch)
     for told in _OF_ALL_LAUNCHES:
         rows += told(material)
-    rows += by_device(material, rows)
-    rows = led_elsewhere(material, with_views(_joined(rows)), _OPTIONS)
-    return tuple(with_choices_elsewhere(material, rows))
+    told = with_views(_joined([*rows, *by_device(material, rows)]))
+    return tuple(led_elsewhere(material, with_choices_elsewhere(material, told), _OPTIONS))
 
 
 def _joined(rows: list[Decision]) -> list[Decision]:
