@@ -101,8 +101,8 @@ def decisions_of(material: Material) -> tuple[Decision, ...]:
         rows += even_flags(material, launch)
     for told in _OF_ALL_LAUNCHES:
         rows += told(material)
-    told = with_views(_joined([*rows, *by_device(material, rows)]))
-    return tuple(led_elsewhere(material, with_choices_elsewhere(material, told), _OPTIONS))
+    whole = with_views(_joined([*rows, *by_device(material, rows)]))
+    return tuple(led_elsewhere(material, with_choices_elsewhere(material, whole), _OPTIONS))
 
 
 def _joined(rows: list[Decision]) -> list[Decision]:
