@@ -9,7 +9,7 @@ from dataclasses import replace
 from extractors.detect import Detection
 from extractors.host.facts import HostFacts
 from extractors.host.framework import FINISHED, PREPARED
-from extractors.host.passes import AHEAD, APART, HANDED_ON, PASSES
+from extractors.host.passes import AHEAD, APART, HANDED_ON, LEFT, PASSES
 from extractors.host.render import leaves
 from extractors.host.saved import INPUTS, SAVED, results
 from extractors.host.values import Expr, Value
@@ -143,10 +143,12 @@ def gradients_together(detection: Detection, host: Sequence[Decision]) -> Iterat
 
 def _owned(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]:
     """Gradients that loops sum and that are stored, plainly, at the block's own place, where nobody
-    tells of anything else that becomes of sums, and no array goes from kernel to kernel."""
+    tells of anything else that becomes of sums: none goes to a later kernel, and none adds up what
+    an earlier one left."""
     facts, pattern = detection.facts, CrossCtaAccumulation()
     told = any(d.axis == pattern.axis for d in (*detection.decisions, *host))
-    told = told or any(d.pattern == HANDED_ON for d in host)
+    taken = any(d.pattern == HANDED_ON and d.value != LEFT for d in host)
+    told = told or (taken and not facts.contractions)
     if told or facts.of_threads or any(s.is_atomic for s in facts.stores):
         return
     sums = [
@@ -157,7 +159,8 @@ def _owned(detection: Detection, host: Sequence[Decision]) -> Iterator[Decision]
         if not s.node.inside(loop.node)
     ]
     own = [s for s in sums if any(a.kind is AtomKind.BLOCK for e in s.index for a in e.atoms())]
-    if own and len(own) == len(sums):
+    later = {d.subject for d in host if d.pattern == HANDED_ON and d.value == LEFT}
+    if own and len(own) == len(sums) and not any(s.array in later for s in own):
         ids = [
             n
             for n in facts.graph.of(OpKind.BLOCK_ID)
