@@ -79,8 +79,8 @@ def _asks(call: n.Call, library: Library, depth: int) -> bool:
 
 
 def _unkept(function: n.Definition) -> Iterator[n.Call]:
-    """Calls of a function that run each time: not for a variable that lasts, nor on a condition,
-    nor in what another function is handed to call. None of
+    """Calls of a function that run each time: not for a variable that lasts, nor on a condition
+    that is not one of a launch, too, nor in what another function is handed to call. None of
     a function that changes a variable that lasts."""
     kept: set[int] = set()
     for one in n.inside(function.body):
@@ -94,7 +94,9 @@ def _unkept(function: n.Definition) -> Iterator[n.Call]:
             ):
                 kept |= {id(part) for part in n.inside(body)}
             case n.If(static=False):
-                kept |= {id(part) for part in n.inside((one.then, one.other))}
+                for side in (one.then, one.other):
+                    if not any(isinstance(x, n.Call) and launches(x) for x in n.inside(side)):
+                        kept |= {id(part) for part in n.inside(side)}
     for one in n.inside(function.body):
         if isinstance(one, n.Call) and not one.launch and id(one) not in kept:
             yield one

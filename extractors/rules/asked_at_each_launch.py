@@ -59,6 +59,14 @@ class AskedAtEachLaunch(Rule):
         Case(_PLAIN, "`cudaFuncSetAttribute`"),
         Case(_BLOCKS, "`together`"),
         Case(vary(_PLAIN, (_SET, _BY_NAME)), "`cudaFuncSetAttribute`"),
+        Case(
+            vary(
+                _PLAIN,
+                ("  cudaError_t e = cudaFunc", "  if (bytes > 4096) {\n  cudaError_t e = cudaFunc"),
+                ("(x, out, n);\n", "(x, out, n);\n  }\n"),
+            ),
+            "`cudaFuncSetAttribute`",
+        ),
     )
     near_misses = (
         NearMiss(
