@@ -185,8 +185,10 @@ class AggregateReader(MemoryReader):
         """A constant of a struct; None when it has none by that name."""
         for record in self._surely(kind):
             if name == "value" and (told := truth(record)) is not None:
-                sure = len(self.fitting(self.library.records(kind.record), kind.arguments)) == 1
-                return self.constant(told, at, BOOL, hint) if sure else None
+                opened = any(isinstance(a, Kind) and _opened(a) for a in kind.arguments)
+                several = self.fitting(self.library.records(kind.record), kind.arguments)
+                unsure = opened and len(several) > 1
+                return None if unsure else self.constant(told, at, BOOL, hint)
             for one in record.fields:
                 if one.name == name and one.value is not None:
                     inner = self.of_record(record, kind.arguments, self.frame.depth)
