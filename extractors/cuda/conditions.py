@@ -23,6 +23,10 @@ _ABSENT = frozenset(
         "CUTLASS_ENABLE_SYNCLOG", "FLASHINFER_ENABLE_PROFILER", "__CUDA_ARCH_FAMILY_SPECIFIC__",
     }
 )  # fmt: skip
+OTHERS = re.compile(r"(?:\b|_)(?:HIP|ROCM|MUSA)(?:CC)?(?:\b|_)")
+"""The words for other makers' devices in names that packages set for them, as MMCV_WITH_HIP.
+Source: HIP porting guide; PyTorch, torch/headeronly/macros."""
+
 _FEATURES = frozenset(f"__CUDA_ARCH_FEAT_SM{number}_ALL" for number in (90, 100, 120))
 
 
@@ -59,7 +63,7 @@ def known(name: str, macros: Mapping[str, Macro], profile: Profile) -> bool | No
     """Whether a name is defined; None when nothing tells."""
     if name in macros or name in profile.defined:
         return True
-    return False if name in profile.absent else None
+    return False if name in profile.absent or OTHERS.search(name) else None
 
 
 def holds(condition: str, macros: Mapping[str, Macro], profile: Profile) -> bool | None:
@@ -109,7 +113,7 @@ def _named(name: str, macros: Mapping[str, Macro], profile: Profile) -> int | No
     if found is not None and found.parameters is None and found.body:
         number = _INTEGER.fullmatch(found.body.strip("() "))
         return int(number.group(1), 0) if number else None
-    return 0 if name in profile.absent else None
+    return 0 if name in profile.absent or OTHERS.search(name) else None
 
 
 def _logic(either: bool, values: list[int | None]) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from extractors.cuda.checks import CHECKS
-from extractors.cuda.conditions import HOPPER, Profile, holds, known
+from extractors.cuda.conditions import HOPPER, OTHERS, Profile, holds, known
 from extractors.cuda.macros import LABEL, MARK, Expander, Macro, closing, definition, with_lines
 from extractors.cuda.public_headers import PUBLIC
 from kb.evidence import Lines
@@ -62,12 +62,6 @@ _TARGET = re.compile(
     r"__CUDA_ARCH__\s*\)?\s*[<>=!]|[<>=]\s*\(?\s*__CUDA_ARCH__|__CUDA_ARCH_(?:FEAT|SPECIFIC|FAMILY)"
 )
 """A condition on which device the code is compiled for; not on whether it is for one at all."""
-
-_PLATFORM = re.compile(
-    r"\b(?:USE_ROCM|USE_MUSA|__HIP_PLATFORM_(?:AMD|HCC)__|__HIPCC__|__HIP_DEVICE_COMPILE__)\b"
-)
-"""A condition on whose devices the code is compiled for. Source: HIP porting guide; PyTorch,
-torch/headeronly/macros."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -320,7 +314,7 @@ class _Directives:
                 level.active = level.outer and not level.taken and found
                 level.taken = level.taken or found
                 level.asks = level.asks or self._asks(rest)
-                level.of_platform = level.of_platform or _PLATFORM.search(rest) is not None
+                level.of_platform = level.of_platform or OTHERS.search(rest) is not None
             return
         outer = self.active
         if word == "if":
@@ -329,7 +323,7 @@ class _Directives:
             names = rest.split()
             defined = known(names[0], self.macros, self.profile) if names else None
             found = defined is None or defined is (word == "ifdef")
-        of_platform = _PLATFORM.search(rest) is not None
+        of_platform = OTHERS.search(rest) is not None
         self.levels.append(
             _Level(outer and found, found, outer, line, self._asks(rest), of_platform)
         )
