@@ -56,7 +56,8 @@ def _divided(graph: Graph) -> list[tuple[int, Node]]:
     for whole, part, node in zip(*(graph.of(OpKind.CONST)[n:] for n in range(3)), strict=False):
         size, each, many = (n.op.attribute("value") for n in (whole, part, node))
         if _is_size(part) and _is_size(node) and isinstance(size, int) and isinstance(each, int):
-            if node.index == whole.index + 2 and many == size // each > 1 and size % each == 0:
+            apart = each and node.index == whole.index + 2
+            if apart and many == size // each > 1 and size % each == 0:
                 found += [(8 * size, n) for n in (whole, node)]
     return found
 
