@@ -29,7 +29,7 @@ from kb.analysis.carried_sums import leads
 from kb.analysis.chosen_positions import chosen_positions
 from kb.analysis.composed_sums import left_by_states
 from kb.analysis.facts import HELD, Facts
-from kb.analysis.graph import CASTS, VIEWS, Node
+from kb.analysis.graph import CASTS, TURNS, VIEWS, Node
 from kb.analysis.loops import Loop
 from kb.analysis.merging import LOGARITHMS, log_sums
 from kb.analysis.normalisations import normalisations
@@ -129,6 +129,7 @@ class SideOutput(Pattern):
         Case(MERGE_LOOP_THREADS, "log-sum-exp"),
         Case(_LOSS, "log-sum-exp"),
         Case(_STATE, "final state"),
+        Case(vary(_STATE, ("at, h)", "at[None, :], tl.trans(h[:, None]))")), "final state"),
         Case(_KEPT, "on request"),
         Case(_TOTALS, "total of the scanned tile"),
         Case(QUANTISE, "scale of the quantised output"),
@@ -367,10 +368,10 @@ def _is(facts: Facts, store: Access, made: Node) -> bool:
 
 
 def handed(facts: Facts, value: str) -> set[str]:
-    """Values that a value is, seen through reshapes, casts and branches."""
+    """Values that a value is, seen through reshapes, turns, casts and branches."""
     pending, found = [value], set[str]()
     while pending:
-        below = facts.graph.through(pending.pop(), VIEWS | CASTS)
+        below = facts.graph.through(pending.pop(), VIEWS | CASTS | TURNS)
         if below is None or below in found:
             continue
         found.add(below)
