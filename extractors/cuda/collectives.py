@@ -18,6 +18,10 @@ _GROUPS = {
     "coalesced_threads": "warp",
 }  # fmt: skip
 
+_PARTED = frozenset({"labeled_partition", "binary_partition"})
+"""Functions that make groups of the threads of a warp for which a number is the same. Source:
+NVIDIA, CUDA C++ Programming Guide, Cooperative Groups."""
+
 _PLACES = {
     "thread_index": "threadIdx", "group_index": "blockIdx", "block_index": "blockIdx",
     "group_dim": "blockDim", "dim_threads": "blockDim", "dim_blocks": "gridDim",
@@ -148,7 +152,7 @@ class CollectiveReader(AssemblyReader):
                 size = self.arguments(node.function.arguments[:1], self.frame, 0)[0]
             width = size.const if isinstance(size, Val) and size.const is not None else ""
             return Group("warp" if width == 32 else "tile", str(width))
-        return None
+        return Group("tile") if last in _PARTED and len(node.arguments) == 2 else None
 
     def divided_into(self, group: Group, at: n.Place, hint: str) -> None:
         """Say where a block is divided into groups of so many threads."""

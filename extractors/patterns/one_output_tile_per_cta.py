@@ -220,9 +220,7 @@ class OneOutputTilePerCta(Pattern):
         NearMiss(
             PRODUCT_PERSISTENT_POINTER, why="a loop over work items decides where each tile goes"
         ),
-        NearMiss(
-            PRODUCT_PERSISTENT_THREADS, why="a loop over work items decides where each tile goes"
-        ),
+        NearMiss(PRODUCT_PERSISTENT_THREADS, why="a loop over work items says where a tile goes"),
     )
 
     def find(self, facts: Facts) -> Iterable[Decision]:
@@ -249,8 +247,9 @@ class OneOutputTilePerCta(Pattern):
             return
         where: list[Where] = [*_main(facts, stores), *_decoding(facts, stores)]
         split += [n for part in shared for n in part.blocks]
-        either = [a for a in placed if a.is_atomic and a.array in {s.array for s in stores}]
-        sums = any(lane_sums(facts, a) for a in either)
+        either = [a for a in placed if a.is_atomic and a.array in [s.array for s in stores]]
+        own = [a for a in either if not any(e.has(AtomKind.LOADED) for e in a.index)]  # no scatter
+        sums = any(lane_sums(facts, a) for a in own)
         if pieces(facts) or sums or all(a.is_atomic for a in stores):
             yield self.decide(facts, "split-K / split-KV", [*split, *where])
             return
