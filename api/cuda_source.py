@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,7 +12,7 @@ from api.lookups import Lookups
 from api.sources import SourceFile
 from extractors.cuda.beside import beside, handed_out, mentions
 from extractors.cuda.launches import host_facts
-from extractors.cuda.library import Above, included
+from extractors.cuda.library import Above, above, included
 from extractors.cuda.read import MAX_BYTES, ReadCuda, read_cuda
 from extractors.host.facts import HostFacts
 from extractors.host.modules import real
@@ -168,8 +167,8 @@ def read_file(file: SourceFile, text: str, lookups: Lookups | None = None) -> Cu
     inside = file.path.relative_to(file.root).as_posix()
     load = Headers(file.root, lookups).load
     complete = any(load(inside, name) for name in included(text))
-    above = None if complete else _above(file.root, inside, lookups)
-    found = read_cuda(text, inside, load, shown=file.shown, above=above)
+    before = None if complete else _above(file.root, inside, lookups)
+    found = read_cuda(text, inside, load, shown=file.shown, above=before)
     hosts = dict(host_facts(found))
     alone = [name for name, facts in hosts.items() if not facts.launches]
     if alone:
@@ -188,11 +187,9 @@ def _above(root: Path, header: str, lookups: Lookups | None) -> Above | None:
         loaded = _text(root, root / path) if headers.means(path, name, header) else None
         if lookups is not None:
             lookups.look(root / path)
-        if loaded is None:
-            continue
-        at = re.search(rf'^[ \t]*#[ \t]*include[ \t]*[<"]{re.escape(name)}[>"]', loaded[1], re.M)
-        if at is not None:
-            return path, loaded[1][: at.start()]
+        before = above(loaded[1], name) if loaded is not None else None
+        if before is not None:
+            return path, before
     return None
 
 

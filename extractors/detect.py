@@ -49,7 +49,7 @@ def decisions_of(facts: Facts) -> tuple[Decision, ...]:
     at which a pattern sees the same."""
     places: dict[Decision, tuple[set[Lines], set[Origin]]] = {}
     for pattern in patterns():
-        for seen in pattern.find(facts):
+        for seen in pattern.seen(facts):
             lines, led = places.setdefault(replace(seen, lines=(), elsewhere=()), (set(), set()))
             lines.update(seen.lines)
             led.update(seen.elsewhere)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from extractors.cuda import nodes as n
-from extractors.cuda.folds import FOLDS
+from extractors.cuda.folds import fold
 from extractors.cuda.launch_site import LaunchSite, Names
 from extractors.cuda.library import Library
 from extractors.cuda.render import shown
@@ -100,10 +100,8 @@ class _Scope:
             case n.Cast(operand=operand) if depth <= MAX_DEPTH:
                 return self._exactly(operand, depth + 1)
             case n.Binary(operator=operator, left=left, right=right) if depth <= MAX_DEPTH:
-                one, other = (self._exactly(side, depth + 1) for side in (left, right))
-                if one is None or other is None or (operator in "/%" and not other):
-                    return None
-                return int(FOLDS[operator](one, other)) if operator in FOLDS else None
+                sides = (self._exactly(side, depth + 1) for side in (left, right))
+                return fold(operator, *sides)
         return None
 
     def computed(self, node: n.Expr | n.Variable | None, depth: int = 0) -> bool:

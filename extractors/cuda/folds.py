@@ -20,7 +20,12 @@ def computed(operator: str, left: Val, right: Val) -> int | bool | None:
     """The number that two whole numbers give; None when that is not sure."""
     if not (isinstance(left.const, int) and isinstance(right.const, int)):
         return None
-    if operator not in FOLDS or (operator in "/%" and not right.const):
+    return fold(operator, left.const, right.const)
+
+
+def fold(operator: str, left: int | None, right: int | None) -> int | bool | None:
+    """The same of plain numbers, of which either may not be known."""
+    if left is None or right is None or operator not in FOLDS or (operator in "/%" and not right):
         return None
-    found = FOLDS[operator](left.const, right.const)
+    found = FOLDS[operator](left, right)
     return found if abs(found) < 2**64 else None

@@ -19,6 +19,7 @@ from extractors.cuda.public_headers import DEFINITIONS
 from kb.dialects.cute import SPACES
 
 PUBLIC_PATH = "<public headers>"
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 _CUTE = re.compile(r"\bcute\s*::|\bnamespace\s+cute\b")
 MAX_HEADERS = 48
 MAX_HEADER_BYTES = 600_000
@@ -245,7 +246,13 @@ def _instances(unit: n.Unit) -> Iterator[tuple[str, Instance]]:
 
 def included(text: str) -> list[str]:
     """What a file includes, as it writes it."""
-    return re.findall(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', text, re.MULTILINE)
+    return _INCLUDE.findall(text)
+
+
+def above(text: str, name: str) -> str | None:
+    """What stands in a text above the inclusion of a header; None where it is not included."""
+    at = next((one.start() for one in _INCLUDE.finditer(text) if one[1] == name), None)
+    return None if at is None else text[:at]
 
 
 def gather(

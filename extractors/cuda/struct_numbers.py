@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from extractors.cuda import nodes as n
-from extractors.cuda.folds import FOLDS
+from extractors.cuda.folds import fold
 from extractors.cuda.library import Library
 
 MAX_STEPS = 8
@@ -64,9 +64,7 @@ def _worked_out(node: n.Expr, meant: Meant, depth: int) -> int | None:
             return int(value)
         case n.Name(text=text) if depth < MAX_STEPS:
             return _member(text, meant, depth)
-        case n.Binary(operator=operator, left=left, right=right) if operator in FOLDS:
-            one, other = (_worked_out(side, meant, depth + 1) for side in (left, right))
-            if depth > MAX_STEPS or one is None or other is None:
-                return None
-            return None if operator in "/%" and not other else int(FOLDS[operator](one, other))
+        case n.Binary(operator=operator, left=left, right=right) if depth <= MAX_STEPS:
+            sides = (_worked_out(side, meant, depth + 1) for side in (left, right))
+            return fold(operator, *sides)
     return None

@@ -251,7 +251,7 @@ class AscendingTiles(Pattern):
         if turns or any(facts.walks_chunk(x) for x in facts.loops):
             places = [n for loop in turns for n in self._apart(facts, loop)]
             others = (GroupedRasterisation(), CountedTiles())
-            if places and not any(any(other.find(facts)) for other in others):
+            if places and not any(any(other.seen(facts)) for other in others):
                 yield self.decide(facts, "natural order", places)
             return
         ids = facts.graph.of(OpKind.BLOCK_ID)
@@ -271,7 +271,7 @@ class AscendingTiles(Pattern):
         """Whether what takes block ids apart in a tile program gives plain places: neither groups
         nor tiles counted along a row or a column, and none from the last one on."""
         if facts.of_threads or any(
-            any(other.find(facts))
+            any(other.seen(facts))
             for other in (GroupedRasterisation(), CountedTiles(), LongestFirst())
         ):
             return False

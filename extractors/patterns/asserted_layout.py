@@ -56,5 +56,5 @@ class AssertedLayout(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         found = promised(facts)
         strides = (RowStrides(), ArgumentStrides()) if found else ()
-        if found and not any(True for p in strides for _ in p.find(facts)):
+        if found and not any(True for p in strides for _ in p.seen(facts)):
             yield self.decide(facts, "asserted by hints", found)

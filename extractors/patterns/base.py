@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 from kb.analysis.accesses import Access
 from kb.analysis.facts import Facts
@@ -58,6 +59,10 @@ class NearMiss:
     value: str | None = None
 
 
+_SEEN: WeakKeyDictionary[Facts, dict[type, tuple[Decision, ...]]] = WeakKeyDictionary()
+"""What patterns found in a kernel, as long as its facts are in use."""
+
+
 class Pattern:
     """A recogniser of one axis. Subclasses say `name`, `axis`, `source`, `matches` and
     `near_misses`."""
@@ -78,6 +83,13 @@ class Pattern:
     def find(self, facts: Facts) -> Iterable[Decision]:
         """Every place where the kernel decides the axis in a way that this pattern knows."""
         raise NotImplementedError
+
+    def seen(self, facts: Facts) -> tuple[Decision, ...]:
+        """The same, looked for once: for those who ask what another pattern says of the kernel."""
+        known = _SEEN.setdefault(facts, {})
+        if type(self) not in known:
+            known[type(self)] = tuple(self.find(facts))
+        return known[type(self)]
 
     def decide(
         self, facts: Facts, value: str, where: Iterable[Where], subject: str | None = None

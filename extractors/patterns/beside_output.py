@@ -132,7 +132,7 @@ class BesideOutput(Pattern):
         if not (masks or fewer):
             return
         others = (SideOutput(), IntermediateStored(), SummaryBeside(), PlacesKept())
-        if any(d.value != "none" for other in others for d in other.find(facts)):
+        if any(d.value != "none" for other in others for d in other.seen(facts)):
             return
         yield self.decide(facts, _MASK if masks else _FEWER, masks or fewer)
 

@@ -141,7 +141,7 @@ class CarriedByRounds(Pattern):
             yield self.decide(facts, value, where)
         if not found and _nothing(facts):
             told = (AccumulatorCarried(), SharedSums())
-            if not any(True for one in told for _ in one.find(facts)):
+            if not any(True for one in told for _ in one.seen(facts)):
                 loops = [x.node for x in facts.rolled_loops]
                 kept = [s for s in facts.stores if any(map(s.node.inside, loops))]
                 yield self.decide(facts, _NOTHING, [*loops, *kept])

@@ -139,7 +139,7 @@ class CountedTiles(Pattern):
                 continue
             if not facts.contractions and not all(_tile(store, a) for a in (row[0], column[0])):
                 continue
-            if any(GroupedRasterisation().find(facts)):
+            if any(GroupedRasterisation().seen(facts)):
                 return
             value = "row-major" if row[0].kind is AtomKind.FLOOR_DIV else "column-major"
             steps = facts.graph.of(OpKind.FLOOR_DIV, OpKind.MOD)
@@ -165,7 +165,7 @@ class CountedTiles(Pattern):
             if high.op.kind == OpKind.FLOOR_DIV and low.op.kind == OpKind.MOD
             if (whole, by) == (again, width) and whole.has(AtomKind.BLOCK)
         ]
-        if not pairs or any(GroupedRasterisation().find(facts)):
+        if not pairs or any(GroupedRasterisation().seen(facts)):
             return
         for store in facts.stores:
             if len(store.index) < 2 or store.mode is Mode.POINTER:

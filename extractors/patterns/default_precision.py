@@ -61,7 +61,7 @@ class DefaultPrecision(Pattern):
         if not narrower or not facts.contractions:
             return
         others = (Tf32Operands(), NarrowOperands(), OperandsAsStored())
-        if any(True for other in others for _ in other.find(facts)):
+        if any(True for other in others for _ in other.seen(facts)):
             return
         silent = [p for p in facts.contractions if self._silent(facts, p)]
         if silent:

@@ -98,12 +98,12 @@ class DenseSide(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if len({s.array for s in facts.stores}) < 2:
             return
-        told = (d for p in (SideOutput(), SummaryBeside()) for d in p.find(facts))
+        told = (d for p in (SideOutput(), SummaryBeside()) for d in p.seen(facts))
         lines = {at for d in told for at in d.lines}
         side = [s for s in facts.stores if s.node.lines in lines and _dense(s, facts.of_threads)]
         arrays = {s.array for s in side}
         apart = any(s.array not in arrays for s in facts.stores)
-        if side and apart and not any(d for p in _OTHERS for d in p.find(facts)):
+        if side and apart and not any(d for p in _OTHERS for d in p.seen(facts)):
             yield self.decide(facts, _VALUE, side)
 
 

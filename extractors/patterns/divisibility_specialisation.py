@@ -226,7 +226,7 @@ class DivisibilitySpecialisation(Pattern):
             yield self.decide(facts, EVEN, where)
         elif facts.of_threads and not facts.contractions:
             return  # Told with what threads outside do.
-        elif last or any(any(other.find(facts)) for other in _OTHERS):
+        elif last or any(any(other.seen(facts)) for other in _OTHERS):
             return  # What is checked is not the tail.
         elif every := [*tails, *_in_rounds(facts)]:
             yield self.decide(facts, "always mask", dict.fromkeys(every))

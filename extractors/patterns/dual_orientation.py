@@ -51,7 +51,7 @@ class DualOrientation(Pattern):
 
     def find(self, facts: Facts) -> Iterable[Decision]:
         direct, turned = _operands(facts)
-        both = both_ways(facts)
+        both = _in_both(direct, turned)
         if not facts.contractions and (where := _stored_both_ways(facts)):
             yield self.decide(facts, "load once, use as X and X^T", where)
         if both:
@@ -67,7 +67,10 @@ class DualOrientation(Pattern):
 
 def both_ways(facts: Facts) -> list[Node]:
     """Products that take one loaded tile as it lies and turned, with the turns."""
-    direct, turned = _operands(facts)
+    return _in_both(*_operands(facts))
+
+
+def _in_both(direct: dict[Access, list[Node]], turned: dict[Access, list[Node]]) -> list[Node]:
     both = [
         a
         for a in direct

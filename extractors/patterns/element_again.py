@@ -63,7 +63,7 @@ class ElementAgain(Pattern):
             if load.array not in stored | {None} and (value := _shared(facts, load)):
                 found.setdefault(value, []).append(load)
         others = (SharedLoads(), SharedRowAgain(), StoredByRounds())
-        if found and not any(True for other in others for _ in other.find(facts)):
+        if found and not any(True for other in others for _ in other.seen(facts)):
             for value, loads in found.items():
                 yield self.decide(facts, value, loads)
 

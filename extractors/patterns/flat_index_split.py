@@ -314,7 +314,7 @@ def divided_positions(facts: Facts) -> list[Node]:
 def _shared_rows(facts: Facts) -> list[Node]:
     """Quotients, or remainders, of the number of a block by a number that is handed in, which place
     a load, where the number as it is places other accesses."""
-    if facts.of_threads or facts.contractions or any(True for _ in GqaHeadSharing().find(facts)):
+    if facts.of_threads or facts.contractions or any(True for _ in GqaHeadSharing().seen(facts)):
         return []
     own = {atom for a in facts.accesses for index in a.index for atom in index.top()}
     items = {facts.values.expr(x.induction).atom for x in facts.item_loops}

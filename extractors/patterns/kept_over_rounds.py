@@ -129,7 +129,7 @@ class KeptOverRounds(Pattern):
             if facts.walks_chunk(loop) and not facts.contractions:
                 continue
             found += [a for a in _kept(facts, loop) if a not in found and a.value not in places]
-        told = {lines for d in WeightHoisted().find(facts) for lines in d.lines} if found else set()
+        told = {lines for d in WeightHoisted().seen(facts) for lines in d.lines} if found else set()
         found = [a for a in found if a.node.lines not in told]
         first = [a for a in found if not a.node.loops]
         if first:

@@ -64,7 +64,7 @@ class NarrowOperands(Pattern):
                     found.setdefault(dtype, []).extend([cast, product])
         for dtype, nodes in found.items():
             yield self.decide(facts, dtype, nodes)
-        scales = BlockScaledAccumulation().find(facts) if facts.contractions and not found else ()
+        scales = BlockScaledAccumulation().seen(facts) if facts.contractions and not found else ()
         if any(d.value.startswith("per-K-block") for d in scales):
             plain = [p for p in facts.contractions if p.loop and self._stored(facts, p)]
             if plain:

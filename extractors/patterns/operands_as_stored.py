@@ -83,7 +83,7 @@ class OperandsAsStored(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         if facts.of_threads or not facts.contractions:
             return
-        if any(True for other in (Tf32Operands(), NarrowOperands()) for _ in other.find(facts)):
+        if any(True for other in (Tf32Operands(), NarrowOperands()) for _ in other.seen(facts)):
             return
         if facts.score_products:
             if wide := self._all_widened(facts):

@@ -83,7 +83,7 @@ class OutcomeTurned(Pattern):
         turns = [n for n in facts.graph.of(*TURNS) if self._added(facts, n)]
         found = [n for turn in turns for n in (*self._products(facts, turn), turn)]
         others = (ThinOperandSwap(), EitherOrientation()) if found else ()
-        if found and not any(True for other in others for _ in other.find(facts)):
+        if found and not any(True for other in others for _ in other.seen(facts)):
             yield self.decide(facts, _TURNED, dict.fromkeys(found))
 
     def _products(self, facts: Facts, turn: Node) -> list[Node]:

@@ -82,5 +82,5 @@ class PlacedByNumbers(Pattern):
         found = numbers_below(facts, given)
         if not any(n.op.kind in OF_BLOCK for n in found):
             return
-        if not any(True for one in _TOLD for _ in one.find(facts)):
+        if not any(True for one in _TOLD for _ in one.seen(facts)):
             yield self.decide(facts, _VALUE, found)

@@ -92,7 +92,7 @@ class PointwiseChain(Pattern):
         if not found or rotations(facts):
             return
         others = (StagesJoined(), ResultsOfOnePass(), ArraysAlike(), BroughtTogether())
-        if not any(True for other in others for _ in other.find(facts)):
+        if not any(True for other in others for _ in other.seen(facts)):
             yield self.decide(facts, _VALUE, dict.fromkeys(found))
 
 

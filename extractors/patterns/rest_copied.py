@@ -75,7 +75,7 @@ class RestCopied(Pattern):
     def find(self, facts: Facts) -> Iterable[Decision]:
         parts = [parts_of_rows(facts, choice) for choice in facts.graph.of(*_SIDES)]
         found = [n for part in parts if part and _open(facts, part[-1]) for n in part]
-        if found and not any(any(other.find(facts)) for other in (ReadInside(), NarrowRest())):
+        if found and not any(any(other.seen(facts)) for other in (ReadInside(), NarrowRest())):
             yield self.decide(facts, "rest copied as it is", found)
 
 

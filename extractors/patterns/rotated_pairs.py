@@ -95,7 +95,7 @@ class RotatedPairs(Pattern):
         if not found:
             return
         others = (FusedHalves(), InterleavedPairs())
-        told = {at for other in others for d in other.find(facts) for at in d.lines}
+        told = {at for other in others for d in other.seen(facts) for at in d.lines}
         for value, loads in found.items():
             if not all(a.node.lines in told for a in loads):
                 yield self.decide(facts, value, loads)

@@ -161,7 +161,7 @@ class ScaledResults(Pattern):
                 factor = node.op.kind in (OpKind.MUL, OpKind.DIV) and _scaled(facts, node)
                 if factor and not _bent(facts, node, store.value or ""):
                     found[node] = None
-        told = {at for d in ScalePlacement().find(facts) for at in d.lines} if found else set()
+        told = {at for d in ScalePlacement().seen(facts) for at in d.lines} if found else set()
         if left := [node for node in found if node.lines not in told]:
             yield self.decide(facts, _VALUE, left)
 

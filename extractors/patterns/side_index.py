@@ -173,7 +173,7 @@ class SideIndex(Pattern):
         if not found or max(_rank(facts, a) for a in standing(facts)) < widest:
             return
         others = (FlattenedSideBuffer(), SideByFlag(), SideStrides(), SwizzledSide())
-        told = {lines for p in others for d in p.find(facts) for lines in d.lines}
+        told = {lines for p in others for d in p.seen(facts) for lines in d.lines}
         free = [a for a in found if a.node.lines not in told]
         stacked = [a for a in free if a.mode not in _ELEMENTS]
         stacked = [a for a in stacked if len(a.index) > 1 or _rank(facts, a)]

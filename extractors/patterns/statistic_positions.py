@@ -146,7 +146,7 @@ class StatisticPositions(Pattern):
         if not values or max(widths[a] for a in standing(facts)) < widest:
             return
         others = (FlattenedSideBuffer(), SideStrides(), SideIndex())
-        told = {lines for p in others for d in p.find(facts) for lines in d.lines}
+        told = {lines for p in others for d in p.seen(facts) for lines in d.lines}
         for value in dict.fromkeys(values.values()):
             free = [a for a, own in values.items() if own == value and a.node.lines not in told]
             if free:

@@ -110,7 +110,7 @@ class StepLoads(Pattern):
 
     def _told(self, facts: Facts, decision: Decision) -> bool:
         """Whether the order of weights and statistics says of the same loads that none waits."""
-        others = WeightLoadOrder().find(facts)
+        others = WeightLoadOrder().seen(facts)
         return any(
             one.value.startswith("independent") and {*decision.lines} <= {*one.lines}
             for one in others

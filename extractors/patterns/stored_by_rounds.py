@@ -89,7 +89,7 @@ class StoredByRounds(Pattern):
             for loop in store.loops:
                 if fed := _of_before(graph, store, loop, own):
                     found += [*fed, loop, store]
-        if found and not any(d.value == STORED for d in SharedLoads().find(facts)):
+        if found and not any(d.value == STORED for d in SharedLoads().seen(facts)):
             yield self.decide(facts, STORED, found)
 
 

@@ -118,7 +118,7 @@ class SummaryBeside(Pattern):
         side = [s for s in side if s not in taken]
         if not side or backward(facts, side):
             return
-        if not any(d for p in (SideOutput(), IntermediateStored()) for d in p.find(facts)):
+        if not any(d for p in (SideOutput(), IntermediateStored()) for d in p.seen(facts)):
             yield self.decide(facts, _VALUE, side)
 
     def _summary(self, facts: Facts, store: Access) -> bool:

@@ -105,7 +105,7 @@ class SumsWithoutLoops(Pattern):
     )  # fmt: skip
 
     def find(self, facts: Facts) -> Iterable[Decision]:
-        if facts.contractions or any(True for _ in Fp32Accumulation().find(facts)):
+        if facts.contractions or any(True for _ in Fp32Accumulation().seen(facts)):
             return
         found: dict[str, list[Where]] = {}
         for value, where in (*_held(facts), *_whole(facts), *_in_memory(facts)):

@@ -126,7 +126,7 @@ class ThinOperandSwap(Pattern):
             and any(facts.graph.rests_on(s.value, n) for s in facts.stores)
         ]
         if first is None:
-            if any(True for _ in EitherOrientation().find(facts)):
+            if any(True for _ in EitherOrientation().seen(facts)):
                 return []
             back = [n for n in back if facts.graph.through(n.op.inputs[0], HELD) == product.result]
         return [product, *(n for n in (first, second) if n), *back] if back else []

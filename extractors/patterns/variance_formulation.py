@@ -76,7 +76,7 @@ class VarianceFormulation(Pattern):
                 for n in facts.graph.roots(square.op.inputs[0], OpKind.SUB)
                 if row_sums(facts, n.op.inputs[1])
             ]
-            if centred and not any(WelfordRunning().find(facts)):
+            if centred and not any(WelfordRunning().seen(facts)):
                 yield self.decide(facts, "two-pass centred", [*centred, square, total])
                 return
             less = [

@@ -109,7 +109,7 @@ def walked(facts: Facts) -> dict[str, list[Where]]:
         return {}
     found: dict[str, list[Where]] = {}
     parts = {piece.loop for piece in pieces(facts)} if facts.contractions else set()
-    if parts and any(FixedTripCount().find(facts)):
+    if parts and any(FixedTripCount().seen(facts)):
         return {}
     for loop in facts.rolled_loops:
         if not _plain(facts, loop):

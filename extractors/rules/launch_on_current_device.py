@@ -160,7 +160,7 @@ def _called(function: ast.FunctionDef) -> set[str]:
 def _enters(function: ast.FunctionDef) -> bool:
     """Whether a function enters a context, or asks which device is the current one."""
     return bool(each(function, ast.With)) or any(
-        isinstance(one, ast.Attribute) and one.attr in ("current_device", "device_index", "index")
+        one.attr in ("current_device", "device_index", "index")
         for one in each(function, ast.Attribute)
     )
 
