@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from api.including import declarers, includers
+from api.including import declarers, ending, includers
 from api.lookups import Lookups
 from api.sources import SourceFile
 from extractors.cuda.beside import beside, handed_out, mentions
@@ -26,9 +26,6 @@ MAX_LEVELS = 12
 
 MAX_FILES = 8
 """Files that launch one kernel of a header."""
-
-MAX_BESIDE = 64
-"""Folders of one folder that are looked in for a header."""
 
 MAX_LOOKED_AT = 64
 """Files around one header whose texts are looked at."""
@@ -62,6 +59,12 @@ class Headers:
     def load(self, path: str, name: str) -> tuple[str, str] | None:
         """Path below the root and text of a header, None when it is not there or too large."""
         looked, found = _search(self.root, (self.root / path).parent, name)
+        if found is None and _may_lie_beside(name):
+            rows = ending(real(self.root), name)
+            if self.lookups is not None:
+                self.lookups.note_ending(name, rows)
+            if (only := _only(name, path.rpartition("/")[0], rows)) is not None:
+                looked, found = (*looked, only), _text(self.root, self.root / only)
         if self.lookups is not None:
             for one in looked:
                 self.lookups.look_below(one)
@@ -73,11 +76,17 @@ class Headers:
         return found is None or found[0] == header
 
 
+def _may_lie_beside(name: str) -> bool:
+    """Whether what is included may be a header of the tree: none of the language or of a library
+    that everybody brings along, and no place that the name tells."""
+    return "." in name and not name.startswith((".", "/")) and name.partition("/")[0] not in _PUBLIC
+
+
 @lru_cache(maxsize=4096)
 def _search(root: Path, start: Path, name: str) -> tuple[tuple[str, ...], tuple[str, str] | None]:
     """Where a header was looked for below the root, in order, and what was found; from the folder
     of the file that includes it upwards, then in what the folders beside these bring along for
-    others, then in those folders themselves."""
+    others."""
     looked: list[str] = []
     for folder in _folders(root, start, name):
         place = folder / name
@@ -95,7 +104,6 @@ def _folders(root: Path, start: Path, name: str) -> Iterator[Path]:
         if folder == root:
             break
     yield from _beside(root, start, name)
-    yield from _only(root, start, name)
 
 
 @lru_cache(maxsize=1024)
@@ -113,28 +121,14 @@ def _beside(root: Path, start: Path, name: str) -> tuple[Path, ...]:
     return ()
 
 
-def _only(root: Path, start: Path, name: str) -> tuple[Path, ...]:
-    """The folder beside a file, or beside those above it, that has a header where no other of the
-    closest does: where a compiler is told to look."""
-    if "." not in name or name.startswith(".") or not start.is_relative_to(root):
-        return ()  # a header of the language, or a place that the name tells
-    if name.partition("/")[0] in _PUBLIC:
-        return ()
-    for folder in (start, *start.parents)[:MAX_LEVELS]:
-        near = [one for one in _inside(folder) if (one / name).is_file()]
-        if near or folder == root:
-            return tuple(near) if len(near) == 1 else ()
-    return ()
-
-
-@lru_cache(maxsize=4096)
-def _inside(folder: Path) -> tuple[Path, ...]:
-    """The folders in a folder, where they are not too many."""
-    try:
-        found = [one for one in folder.iterdir() if one.is_dir() and one.name[0] != "."]
-    except OSError:
-        return ()
-    return tuple(sorted(found)) if len(found) <= MAX_BESIDE else ()
+def _only(header: str, start: str, rows: Sequence[str]) -> str | None:
+    """Of paths that end in what a file includes, the only one in a folder beside the file's, or
+    beside the closest of those above it: where a compiler is told to look."""
+    above = {row: row[: -len(header) - 1].rpartition("/")[0] for row in rows if row != header}
+    near = {row: up for row, up in above.items() if not up or f"{start}/".startswith(f"{up}/")}
+    closest = max(map(len, near.values()), default=0)
+    found = [row for row, up in near.items() if len(up) == closest]
+    return found[0] if len(found) == 1 else None
 
 
 @lru_cache(maxsize=256)

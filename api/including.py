@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def includers(root: Path, header: str) -> tuple[tuple[str, str], ...]:
     """Paths below a root, in order, of files that include a header of its, as far as what they
     write tells, and what they write: it ends the path of the header, or leads there from where
     they stand."""
-    rows = _included(root).get(header.rpartition("/")[2], ())
+    rows = _tree(root).included.get(header.rpartition("/")[2], ())
     return tuple(row for row in rows if row[0] != header and _meant(*row, header))
 
 
@@ -85,7 +86,21 @@ def _declares(file: str, state: State, name: str) -> bool:
         return False
 
 
-_known: dict[Path, tuple[float, Included]] = {}
+def ending(root: Path, name: str) -> tuple[str, ...]:
+    """Paths below a root, in order, that end in what a file includes."""
+    rows = _tree(root).files.get(name.rpartition("/")[2], ())
+    return tuple(path for path in rows if path == name or path.endswith(f"/{name}"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Files below a root, by their last names, and what they include."""
+
+    files: dict[str, list[str]] = field(default_factory=dict)
+    included: Included = field(default_factory=dict)
+
+
+_known: dict[Path, tuple[float, _Tree]] = {}
 
 
 def look_anew() -> None:
@@ -95,18 +110,19 @@ def look_anew() -> None:
     forget_imports()
 
 
-def _included(root: Path) -> Included:
+def _tree(root: Path) -> _Tree:
     now = time.monotonic()
     then, found = _known.get(root, (0.0, None))
     if found is None or now - then > SECONDS:
-        found = {}
+        found = _Tree()
         start = len(f"{root}/")
         for file in sorted(map(str, files_below(root, SUFFIXES)))[:MAX_FILES]:
             state = state_of(file)
             if state is not None and state.size <= MAX_FILE_BYTES:
                 path = file[start:].replace("\\", "/")
+                found.files.setdefault(path.rpartition("/")[2], []).append(path)
                 for name in _names(file, state):
-                    found.setdefault(name.rpartition("/")[2], []).append((path, name))
+                    found.included.setdefault(name.rpartition("/")[2], []).append((path, name))
         _known[root] = time.monotonic(), found
     return found
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from api.including import declarers, includers
+from api.including import declarers, ending, includers
 from extractors.host.modules import FolderLoader, State, real, state_of, tables, within
 
 TABLES = "*.yaml"
@@ -25,6 +25,9 @@ INCLUDERS = "*include "
 DECLARERS = "*declare "
 """Before names of kernels and the path of a file: stands for the list of the files beside it that
 declare these."""
+
+ENDING = "*ending "
+"""Before what a file includes: stands for the list of the paths that end in it."""
 
 ABSENT = ""
 
@@ -60,6 +63,10 @@ class Lookups:
         """These files may include a header, by what they write."""
         self.found[f"{INCLUDERS}{header}"] = _digest_of_rows(rows)
 
+    def note_ending(self, name: str, rows: Iterable[str]) -> None:
+        """These paths end in what a file includes."""
+        self.found[f"{ENDING}{name}"] = digest_of("\n".join(rows).encode())
+
     def note_declarers(self, path: str, names: Iterable[str], rows: Iterable[str]) -> None:
         """These files declare kernels of another one."""
         self.found[f"{DECLARERS}{','.join(names)} {path}"] = digest_of("\n".join(rows).encode())
@@ -89,6 +96,9 @@ class Present:
         if path not in self.digests and name.startswith(INCLUDERS):
             rows = includers(real(root), name.removeprefix(INCLUDERS))
             self.digests[path] = _digest_of_rows(rows)
+        if path not in self.digests and name.startswith(ENDING):
+            rest = ending(real(root), name.removeprefix(ENDING))
+            self.digests[path] = digest_of("\n".join(rest).encode())
         if path not in self.digests and name.startswith(DECLARERS):
             names, _, file = name.removeprefix(DECLARERS).partition(" ")
             declaring = declarers(real(root), file, names.split(","))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from api.cuda_source import _inside, _search
 from api.extract import extract_file
+from api.including import look_anew
 from api.source_files import source_tree
 from api.sources import source_files
 from generators.emit import emit_program
@@ -128,8 +128,7 @@ def test_headers_lie_in_the_only_folder_beside_that_has_them(tmp_path: Path) -> 
     (tmp_path / "csrc/other").mkdir()
     (tmp_path / "csrc/other/helper.hpp").write_text("#define THREADS 64\n", encoding="utf-8")
     path.write_text(files["csrc/host/k.cu"] + "// two of them\n", encoding="utf-8")
-    for cached in (_search, _inside):
-        cached.cache_clear()
+    look_anew()
     told = {d.axis: d for d in extract_file(path).kernels[0].decisions}
     assert told["num_warps"].value == "THREADS threads"
 

@@ -276,3 +276,21 @@ def test_a_file_that_asks_the_header_for_its_kernel_launches_it(
     (package / "csrc" / "scale.cuh").write_text(_PICKED.replace("return ", gives))
     (package / "csrc" / "run.cu").write_text(_PICKS)
     assert {one.file for one in scale(package).launches} == files
+
+
+def test_a_header_that_comes_to_lie_in_a_folder_beside_counts(package: Path) -> None:
+    (package / "csrc" / "scale.cuh").write_text('#include "twice.h"\n' + _ALONE)
+
+    def read_again() -> bool:
+        files = source_files([str(package)])
+        found = dict(read_each(files, jobs=1))
+        again = {files[index].path.name for index, reading in found.items() if reading.again}
+        return "scale.cuh" in again
+
+    assert [read_again(), read_again()] == [True, False]
+    (package / "csrc" / "inc").mkdir()
+    (package / "csrc" / "inc" / "twice.h").write_text(_HELPER)
+    assert [read_again(), read_again()] == [True, False]
+    (package / "csrc" / "more").mkdir()
+    (package / "csrc" / "more" / "twice.h").write_text(_HELPER)
+    assert [read_again(), read_again()] == [True, False]
